@@ -81,9 +81,9 @@ publish(
     figures.trace_panels,
     "readouts_in_time",
     caption="Linear neurons wander; sigmoidal and ReLU neurons mostly stay where they are. Readout weight "
-    "for class 0 of six neurons of each network, over the same time. Dashed: one standard deviation (linear), "
-    "maxima of the readout posterior (sigmoidal), outliers and bulk (ReLU) in theory. Two codes share the "
-    "highest of the sigmoidal values, so that a change from one to the other would not show.",
+    "for class 0 of six neurons of each network, over the same time. Dashed: one standard deviation "
+    "(linear), maxima of the readout posterior (sigmoidal), outliers and bulk (ReLU) in theory. Two codes "
+    "share the highest of the sigmoidal values, so that a change from one to the other would not show.",
     tail=f"N = P = {each_size}, T = {T:g}. Paper A, Fig. 4b.",
     counterparts=["A 4b"],
     levels=levels,

@@ -17,7 +17,7 @@
 # target $y_-$ of the wrong classes rises from 0.1 to 0.5 {cite:p}`vanmeegen2025`. Such a set of codes is
 # called a **scheme** in this chapter; all four are redundant. We see these four as well, in networks that are
 # cooled to a low temperature at once. But if their neurons are given a way to change their codes, some of the
-# codes vanish, above all those of a single class. They belong to a higher temperature and were frozen in. In
+# codes vanish, above all those of a single class. They were frozen in while the network cooled. In
 # equilibrium there are fewer schemes, and one convex problem predicts them.
 
 # %% tags=["parameters", "setup"]
@@ -130,7 +130,8 @@ for y_minus in (0.1, 0.3, 0.5):
 #
 # We take networks from the prior and set the temperature to $T =$ {glue:text}`cold` at once. Then Hamiltonian
 # Monte Carlo runs until the energy no longer falls. This is a **quench**. Its dynamics is local: weights move
-# continuously, without jumps from code to code. At small $y_-$ quenched networks hold all six codes with one
+# continuously, without jumps from code to code. A network uses a code if at least 1, 2 or 5 % of its neurons
+# hold it; we count with each of these three. At small $y_-$ quenched networks use all six codes with one
 # or two classes. As $y_-$ grows, first 0-1-0 and 0-0-1 leave, then 1-0-0 leaves, and at $y_- = \tfrac12$
 # 1-1-1 joins. Three changes make four schemes, as paper A reports.
 
@@ -211,8 +212,8 @@ Finding(
 #
 # which is convex: there is *one* solution for every $T$ and $y_-$. It changes continuously with both, and so
 # does $p(a)$. Along $y_-$ at low $T$ codes join with shares that grow from zero, and leave with shares that
-# fall to zero. Only where two maxima merge, as they do towards the critical temperature (below), does a code
-# lose a finite share at once.
+# fall to zero. Only where two maxima merge does a code lose a finite share at once. This happens towards the
+# *critical temperature* $T_c$, above which all neurons form one group. It has a section of its own below.
 
 # %% tags=["hide-input"]
 fine = np.linspace(0.1, 0.5, 21)
@@ -240,7 +241,7 @@ Finding(
 # most {glue:text}`num_most` up to $T = 0.05$. The three codes with two classes are always there. Near $y_- =
 # \tfrac12$ 1-1-1 joins them, and near $y_- = 0.1$, at higher temperatures, 1-0-0 does. At $T = 0.1$
 # equilibrium has {glue:text}`num_warm` schemes, but not those of the quench: at $y_- = \tfrac12$ only 1-1-1
-# is left there, since the critical temperature (below) is passed. So some of the four schemes of a quench are
+# is left there, since $T_c$ is passed. So some of the four schemes of a quench are
 # not those of equilibrium. Is theory right?
 #
 # ## The test: let the neurons go
@@ -252,7 +253,8 @@ Finding(
 #
 # We let the quenched networks go on with this move, at $T =$ {glue:text}`T`. An equal number of networks is
 # **planted**: they start from neurons that are drawn from theory. Where the two kinds agree, the start does
-# not matter. The check takes all of them together, and lists either kind by itself.
+# not matter. The check takes all of them together. It also says whether the two kinds agree; where they do
+# not, each has to pass by itself.
 #
 # (These networks are warmer than the quench was, but that is not what removes 1-0-0 at $y_- = 0.1$. In theory
 # this code gains neurons with temperature, as the codes printed at the start of the chapter show.)
@@ -335,10 +337,12 @@ publish(
 # %% [markdown]
 # ## The mechanism: what freezes, and when
 #
-# Why 1-0-0? We cool networks at $y_- = 0.1$ in steps and follow their codes. Groups form below a critical
-# temperature. Just below it 1-0-0 belongs to the *equilibrium* scheme, since the largest class is the first
-# to be told apart. At lower temperatures its share should fall to nearly nothing, but by then neurons no
-# longer change their codes.
+# Neurons take a code while the outputs are still far from the targets, and cannot leave it later. For 1-0-0
+# there is more to say. We cool networks at $y_- = 0.1$ in steps and follow their codes. Groups form below a
+# critical temperature. Just below it 1-0-0 belongs to the *equilibrium* scheme, since the largest class is
+# the first to be told apart. At lower temperatures its share should fall to nearly nothing, but by then
+# neurons no longer change their codes. (0-1-0 and 0-0-1 are different: at $y_- = 0.1$ equilibrium uses them
+# at no temperature. They appear in networks that are cooled at once.)
 
 # %% tags=["hide-input"]
 steps = np.geomspace(runs.HOT, T, sizes.cooling.num_temperatures)
@@ -457,25 +461,27 @@ for name, mobility in {"slow": "prior variance", "unit": "unit"}.items():
 glue("exponent_none", f"{stays.value:.2f} ± {stays.error:.2f}".replace("-", "−"), display=False)
 
 # %% [markdown]
-# The frozen share falls as a power of the cooling time. The exponent is {glue:text}`exponent_slow` with slow
-# readouts, of mobility $1/P$, and {glue:text}`exponent_unit` with the fast ones of paper A. Faster readouts
-# leave fewer frozen neurons within the same time, and the exponent is similar. A possible reason for a power:
-# a neuron changes its code by a jump over a barrier, and jumps stop when their waiting time exceeds the time
-# that is left. Cooling is needed, not time alone. Networks that are at $T = 0.01$ from the start are frozen
-# at once, and how long one waits then matters little (exponent {glue:text}`exponent_none`).
+# Over the times shown the frozen share falls as a power of the cooling time. (In a trial with times up to
+# 3,000 it fell more slowly at the end, so that the law need not go on.) The exponent is
+# {glue:text}`exponent_slow` with slow readouts, of mobility $1/P$, and {glue:text}`exponent_unit` with the
+# fast ones of paper A. Faster readouts leave fewer frozen neurons within the same time, and the exponent is
+# similar. A possible reason for a power: a neuron changes its code by a jump over a barrier, and jumps stop
+# when their waiting time exceeds the time that is left. Cooling is needed, not time alone. Networks that are
+# at $T = 0.01$ from the start are frozen at once, and how long one waits then matters little (exponent
+# {glue:text}`exponent_none`). The check asks that with cooling the exponent is lower than this one, and shows
+# the difference.
 #
 # ## The price
 #
-# What does it cost a network to be frozen? Far more than thermal fluctuations do. We measure the cost as
-# **free energy**, $-N\min D$. Theory has it for any numbers $n_\gamma$ of neurons with the codes $\gamma$:
-# its problem stays convex if the neurons are held to these numbers. If the numbers that were found in a
-# network have a free energy $\Delta F$ above that of equilibrium, they are $e^{\Delta F}$ times rarer than
-# the best ones.
+# How improbable is a frozen network? Theory has the **free energy** $-N\min D$ also for a network in which
+# the number of neurons with each code is held fixed: this is again a convex problem. Numbers with a free
+# energy $\Delta F$ above the lowest one are $e^{\Delta F}$ times rarer than the best ones. In equilibrium
+# $\Delta F$ is about one.
 #
 # We compare four ways to $T =$ {glue:text}`T`:
 #
-# - *Quenched* networks are annealed fast in this section, not cooled at once as above.
-# - *Slow* ones are annealed several times more slowly.
+# - *Quenched* networks are cooled fast in this section, though not at once as above.
+# - *Slow* ones are cooled several times more slowly.
 # - *Planted* ones start in theory's scheme and have local dynamics only.
 # - *Recode* networks are sampled with the move that changes codes.
 
@@ -541,9 +547,9 @@ price.judge(above(0, 3), because="at this target and size few neurons are frozen
 # %% [markdown]
 # ## The critical temperature
 #
-# Above which temperature are there no separate groups? In theory it is the *critical temperature* $T_c$, at
-# which the readouts' density loses its second maximum. (A maximum counts if it holds one per cent of the
-# neurons.) For $y_- = \tfrac12$ and paper A's $P = 500$ it is {glue:text}`critical:.3f`.
+# Above which temperature are there no separate groups? In theory it is $T_c$, at which the readouts' density
+# loses its second maximum. (A maximum counts if it holds one per cent of the neurons.) For $y_- = \tfrac12$
+# and paper A's $P = 500$ it is {glue:text}`critical:.3f`.
 #
 # Samples show $T_c$ in two ways, without any reference to codes. First, let every neuron climb the density of
 # the sampled readouts: below $T_c$ the neurons arrive in several places, above it in one. (Below $T_c$ the
@@ -659,9 +665,12 @@ Finding(
 # %% [markdown]
 # Small networks can tell us the $T_c$ of large ones, to some per cent. They lose their own groups at a lower
 # temperature, since their maxima are broader. But extrapolate the variance from colder networks to zero: the
-# temperature where it vanishes hardly depends on the size. In theory it lies above the $T_c$ of $P = 500$ by
-# 7 % for $P = 60$, and by 4 % for $P = 500$. Just below $T_c$ equilibrium is reached quickly, as neurons
-# change their codes by themselves.
+# temperature where it vanishes hardly depends on the size. Theory's own curve, extrapolated in the same way,
+# gives a $T_c$ that is 7 % too high for $P = 60$, and 4 % for $P = 500$.
+#
+# Are codes really frozen at $T =$ {glue:text}`T`? The last check counts how often a neuron would change its
+# code within the time of another quench: less than once. Just below $T_c$, in the control, it would do so
+# several times, and equilibrium is reached quickly there.
 
 # %% tags=["hide-input"]
 again = sizes.counts.num_quench  # trajectories of another quench
@@ -781,11 +790,12 @@ Finding(
 # %% [markdown]
 # ## More classes
 #
-# With three classes there are seven codes that answer to at least one class, with ten more than a thousand.
+# Three classes allow seven codes that answer to at least one class, ten classes allow 1,023.
 # How many are used? We solve $m$ classes of equal size at $y_- = 0.3$. A code counts if it holds half a
 # neuron per network or more. By symmetry, if one code is used, so are all codes that answer to as many
 # classes. So the number of codes is a binomial coefficient or the sum of a few. At $T = 0.01$ neurons answer
-# to about six in ten of the classes, and any set of that size is used. With eight classes these are the sets
+# to 60 to 70 % of the classes. All sets of that size are used, and for some $m$ those of two neighboring
+# sizes. With eight classes these are the sets
 # of five: 56 codes, out of 255.
 #
 # We sample four classes at $T = 0.03$, and at preset `paper` eight classes at $T = 0.06$. Eight classes at
@@ -863,9 +873,9 @@ Finding(
 # - Along $y_-$ codes join and leave with shares that grow from zero. Above $T_c$ one group of neurons is
 #   left.
 # - A quench shows four schemes between $y_- = 0.1$ and 0.5; equilibrium has fewer. Codes of one class are
-#   frozen in, and near $y_- = \tfrac12$ so are some of the neurons with 1-1-1. These are codes of a higher
-#   temperature, and they stay because neurons can no longer change. They cost free energy, and slower cooling
-#   removes them only slowly.
+#   frozen in: neurons took them on the way down, and can no longer change. For 1-0-0 this way leads through
+#   an equilibrium of higher temperature. Near $y_- = \tfrac12$ networks that are cooled fast also keep too
+#   many neurons in 1-1-1. Frozen codes cost free energy, and slower cooling removes them only slowly.
 #
 # **Limits.** Theory takes $N\to\infty$ at finite $P$, with the $1/N$ correction for numbers of neurons, which
 # are whole. The move `recode` needs orthogonal inputs and one hidden layer. Preset `quick` leaves out the
