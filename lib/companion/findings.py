@@ -52,6 +52,11 @@ def spread(values: ArrayLike, axis: int = 0) -> Estimate:
     return Estimate(array.mean(axis), array.std(axis, ddof=1) / array.shape[axis] ** 0.5)
 
 
+def less(one: Estimate, other: Estimate) -> Estimate:
+    """One estimate less another of other networks."""
+    return Estimate(one.value - other.value, np.hypot(one.error, other.error))
+
+
 def extrapolated(widths: Any, estimates: Sequence[tuple[Any, Any]]) -> Estimate:
     """What estimates at several widths tend to at N → ∞, by a line in 1/N: `statistics.infinite_width`."""
     return Estimate(*statistics.infinite_width(widths, *zip(*estimates, strict=True)))

@@ -8,7 +8,7 @@ import numpy as np
 from coding_schemes import coding, statistics, tasks
 from coding_schemes.networks import Network
 from coding_schemes.theory import gaussian_process
-from companion.findings import Estimate, spread, stacked
+from companion.findings import Estimate, less, spread, stacked
 from companion.held_out import (
     Draw,
     Learned,
@@ -164,8 +164,7 @@ def right(draw: Draw, shuffled: bool = False) -> Estimate:
 
 def explained_beyond(networks: Sequence[np.ndarray], lazy: Sequence[np.ndarray]) -> Estimate:
     """R² of test responses, networks less lazy ones: mean over all, (networks, 2) for each draw."""
-    ours, theirs = (spread(np.concatenate(each)[:, 1]) for each in (networks, lazy))
-    return Estimate(ours.value - theirs.value, float(np.hypot(ours.error, theirs.error)))
+    return less(*(spread(np.concatenate(each)[:, 1]) for each in (networks, lazy)))
 
 
 def without_learning(key: Any, draw: Draw, num_networks: int = 8) -> np.ndarray:

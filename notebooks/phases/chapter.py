@@ -37,7 +37,7 @@ import numpy as np
 from coding_schemes import coding
 from coding_schemes.theory import sigmoidal
 from companion import figures, presets
-from companion.findings import Control, Estimate, Finding, spread, stacked
+from companion.findings import Control, Estimate, Finding, less, spread, stacked
 from companion.predicates import above, below, equal, p_value, standard_errors
 from companion.publish import publish
 from myst_nb import glue
@@ -447,12 +447,13 @@ power_law.judge(
 Finding(
     "D13",
     "exponent of the frozen share in the cooling time, less that of networks at T = 0.01 from the start",
-    sampled=runs.less([laws[mobility].exponent for mobility in LAWS], stays),
+    sampled=less(stacked([laws[mobility].exponent for mobility in LAWS]), stays),
     over=list(LAWS.values()),
     size=law_size,
     figure="quench_law",
     control=Control(
-        "these networks, one half less the other", sampled=runs.less([halves[0].exponent], halves[1].exponent)
+        "these networks, one half less the other",
+        sampled=less(stacked([halves[0].exponent]), halves[1].exponent),
     ),
 ).judge(below(0, 3), because="too few neurons to see it")
 for name, mobility in {"slow": "prior variance", "unit": "unit"}.items():

@@ -18,7 +18,7 @@ from coding_schemes.posterior import Posterior, Weights
 from coding_schemes.sampling import HMC, Samples, compare_ends, sample
 from coding_schemes.sampling.langevin import PlainLangevin
 from coding_schemes.theory import finite_width, sigmoidal
-from companion.findings import Estimate, spread
+from companion.findings import Estimate, less, spread
 from companion.workbench import Run, Starts, both_starts, draw, untrained
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.interpolate import interpn
@@ -400,8 +400,7 @@ def ways(key: Any, found: Networks, *, num_slow: int) -> Ways:
 
 def difference(one: np.ndarray, other: np.ndarray) -> Estimate:
     """Mean over networks of one set (places, networks) less that of another."""
-    first, second = spread(one, axis=1), spread(other, axis=1)
-    return Estimate(first.value - second.value, np.hypot(first.error, second.error))
+    return less(spread(one, axis=1), spread(other, axis=1))
 
 
 def lost(held: np.ndarray, y_minus: float, temperature: float) -> float:
@@ -466,12 +465,6 @@ def cooled_in(
 def frozen_share(found: np.ndarray, size: int) -> np.ndarray:
     """Share of neurons with a code of one class, less that of equilibrium at 0.01: found (…, 8)."""
     return found[..., SINGLE].sum(-1) - numbers(size, 0.1, 0.01)[0, SINGLE].sum() / size
-
-
-def less(ones: Sequence[Estimate], other: Estimate) -> Estimate:
-    """Several independent estimates less another one."""
-    values, errors = np.transpose(ones)
-    return Estimate(values - other.value, np.hypot(errors, other.error))
 
 
 class Law(NamedTuple):

@@ -14,7 +14,7 @@ from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC, TwoEnded, compare_ends, sample
 from coding_schemes.tasks import Task
 from coding_schemes.theory import deep_sigmoidal, finite_width, sigmoidal
-from companion.findings import Estimate, spread
+from companion.findings import Estimate, less, spread
 from companion.workbench import Run, Starts, both_starts, draw, untrained
 from scipy import stats
 from scipy.integrate import cumulative_trapezoid
@@ -345,8 +345,7 @@ def _contrast(block: np.ndarray) -> float:
 
 def difference(one: np.ndarray, other: np.ndarray) -> Estimate:
     """Mean of one set of independent networks less that of another."""
-    first, second = spread(one), spread(other)
-    return Estimate(first.value - second.value, np.hypot(first.error, second.error))
+    return less(spread(one), spread(other))
 
 
 # ---- without noise --------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ from coding_schemes import coding
 from coding_schemes.sampling import HMC
 from coding_schemes.theory import outliers, relu, relu_squared
 from companion import figures, films, presets
-from companion.findings import Control, Estimate, Finding, spread, stacked
+from companion.findings import Control, Estimate, Finding, less, spread, stacked
 from companion.predicates import above, absolute, below, equal, relative, standard_errors
 from companion.publish import publish
 from companion.workbench import Equilibrium, estimate, one_network, untrained
@@ -908,7 +908,7 @@ noise_logs = [
 Finding(
     "A17",
     "logarithm of this number, four times as many inputs over as many",
-    sampled=Estimate(many_logs.value - few_logs.value, np.hypot(few_logs.error, many_logs.error)),
+    sampled=less(many_logs, few_logs),
     size=first.size | {"P": [each.size["P"] for each in deep]},
     sampler=[in_equilibrium(each) for each in deep],
     panel="Paper A, Fig. 3c",

@@ -317,11 +317,6 @@ def log_mean(values: np.ndarray) -> Estimate:
     return spread(np.log(values))
 
 
-def difference(one: Estimate, other: Estimate) -> Estimate:
-    """One estimate less another of other networks."""
-    return Estimate(one.value - other.value, np.hypot(one.error, other.error))
-
-
 def spread_curves(drawn: dict[tuple[int, float], Draws], gains: Sequence[float]) -> dict[str, Any]:
     """For `figures.curves`: spreads of initial and final distances and of the theory over the gain."""
     widths = [width for width in dict.fromkeys(width for width, _ in drawn) if (width, gains[-1]) in drawn]

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from companion import findings, formats, records
-from companion.findings import Control, Estimate, Finding, spread
+from companion.findings import Control, Estimate, Finding, less, spread
 from companion.predicates import above, absolute, equal, p_value, relative, standard_errors
 from companion.workbench import Equilibrium
 
@@ -46,6 +46,11 @@ def test_mean_over_networks_with_its_error():
     scores = [(found.value - 2) / found.error for found in (spread(rng.normal(2, 3, 40)) for _ in range(800))]
     assert np.std(scores) == pytest.approx(1, abs=0.08)
     assert spread(np.array([[1.0, 5.0], [3.0, 5.0]])).error.tolist() == [1.0, 0.0]
+
+
+def test_a_difference_has_both_errors():
+    found = less(Estimate(np.array([3.0, 5.0]), np.array([0.3, 0.0])), Estimate(1.0, 0.4))
+    np.testing.assert_allclose(found, [[2, 4], [0.5, 0.4]])
 
 
 def test_record_has_every_field(shown):

@@ -378,5 +378,3 @@ def test_differences_of_independent_estimates_have_both_errors():
     found = runs.difference(one, other)
     np.testing.assert_allclose(found.value, [2, -3])
     np.testing.assert_allclose(found.error, [np.hypot(2 / 3**0.5, 1), 2])
-    found = runs.less([runs.Estimate(3.0, 0.3), runs.Estimate(5.0, 0.0)], runs.Estimate(1.0, 0.4))
-    np.testing.assert_allclose(found, [[2, 4], [0.5, 0.4]])
