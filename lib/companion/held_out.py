@@ -221,10 +221,10 @@ def predicted(task: Task, network: Network, temperature: float) -> Predicted:
     return Predicted(coding.generalization_error(predictor, 0.0, targets), predictor, kernel, solution)
 
 
-def process(task: Task, nonlinearity: Any, temperature: float) -> Predicted:
-    """The infinitely wide lazy network, σ_a = 1: its mean, its variance, and the kernel before learning."""
+def process(task: Task, nonlinearity: Any, temperature: float, readout_variance: float = 1.0) -> Predicted:
+    """The infinitely wide lazy network: its mean, its variance, and the kernel before learning."""
     inputs, _, targets = task.held_out
-    found = gaussian_process.solve(task, nonlinearity, temperature=temperature)
+    found = gaussian_process.solve(task, nonlinearity, 1, temperature, readout_variance)
     mean = found.predict(inputs)
     error = coding.generalization_error(mean, found.predictor_variance(inputs), targets)
     return Predicted(error, mean, found.kernel(inputs), found)

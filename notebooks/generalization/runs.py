@@ -7,7 +7,6 @@ import jax
 import numpy as np
 from coding_schemes import coding, statistics, tasks
 from coding_schemes.networks import Network
-from coding_schemes.theory import gaussian_process
 from companion.findings import Estimate, less, spread, stacked
 from companion.held_out import (
     Draw,
@@ -17,6 +16,7 @@ from companion.held_out import (
     codes,
     experiment,
     learn,
+    process,
     realized,
 )
 from companion.workbench import Equilibrium, titled
@@ -127,9 +127,9 @@ class Gains(NamedTuple):
     difference: Estimate
 
 
-def gains(draw: Draw, process: Predicted | None = None) -> Gains:
+def gains(draw: Draw, other: Predicted | None = None) -> Gains:
     """Gains of a draw's networks over its process, or another one."""
-    against = (process or draw.process).error
+    against = (other or draw.process).error
     scale, parts = against.total.mean(), _by_network(draw.learned)
     theirs = against.mean_error.mean(), against.variance.mean()
     mean, variance = ((their - part) / scale for their, part in zip(theirs, parts, strict=True))
@@ -138,12 +138,8 @@ def gains(draw: Draw, process: Predicted | None = None) -> Gains:
 
 def weak_process(draw: Draw, temperature: float) -> Predicted:
     """The process whose readouts have the variance 1/P of networks that learn features."""
-    inputs, _, targets = draw.task.held_out
     name = draw.learned.posterior.network.nonlinearity
-    found = gaussian_process.solve(draw.task, name, 1, temperature, 1 / draw.task.num_inputs)
-    mean = found.predict(inputs)
-    error = coding.generalization_error(mean, found.predictor_variance(inputs), targets)
-    return Predicted(error, mean, found.kernel(inputs), found)
+    return process(draw.task, name, temperature, 1 / draw.task.num_inputs)
 
 
 def variance_share(draws: Sequence[Draw]) -> float:
