@@ -38,9 +38,8 @@ def sampled(key: Any, size: int, scheme: str, scaling: str, temperature: float, 
     Readouts of non-lazy ReLU networks are sampled in the units they grow to.
     """
     stretch = size**0.5 / 2 if (scheme, scaling) == ("relu", "non-lazy") else None
-    options = how | {"method": HMC(how["length"], stretch=stretch)}
-    del options["length"]
-    return draw(key, binary_task(size, seed), Network(1, size, scheme, scaling), temperature, **options)
+    how["method"] = HMC(how.pop("length"), stretch=stretch)
+    return draw(key, binary_task(size, seed), Network(1, size, scheme, scaling), temperature, **how)
 
 
 def size(run: Run | Starts, networks: int | None = None, **more: Any) -> dict[str, Any]:
@@ -233,10 +232,9 @@ def both_starts(
     from_prior, plants, from_theory = (jax.random.fold_in(key, k) for k in range(3))
     network, plants = Network(depth, width, scheme), jax.random.split(plants, how["num_chains"])
     stretch = width**0.5 / 2 if scheme == "relu" else None
-    options = how | {"method": HMC(how["length"], stretch=stretch)}
-    del options["length"]
+    how["method"] = HMC(how.pop("length"), stretch=stretch)
     solution, posterior = predicted(task, network, temperature), Posterior(task, network, temperature)
-    return workbench.both_starts((from_prior, from_theory, plants), posterior, solution, **options)
+    return workbench.both_starts((from_prior, from_theory, plants), posterior, solution, **how)
 
 
 def frame(starts: Starts) -> Estimate:
