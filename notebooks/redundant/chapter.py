@@ -371,7 +371,7 @@ def over_width(**arrays):
 
 variance = [spread([z.var() for z in each.preactivations(CODES[0], 0)]) for each in over_sizes]
 corrected, limit, altered = (
-    np.array([runs.preactivation_variance(each, solution(each), width(each)) for each in over_sizes])
+    np.array([runs.preactivation_variance(solution(each), width(each)) for each in over_sizes])
     for solution, width in (
         (lambda each: each.theory, lambda each: each.width),
         (lambda each: each.theory, lambda each: np.inf),

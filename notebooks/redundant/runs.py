@@ -209,7 +209,7 @@ def preactivation_density(networks: Networks, grid: np.ndarray) -> np.ndarray:
     return sigmoidal.preactivation_density(networks.theory, _row(networks.theory, CODES[0]), 0, grid)
 
 
-def preactivation_variance(networks: Networks, theory: sigmoidal.Solution, width: float) -> float:
+def preactivation_variance(theory: sigmoidal.Solution, width: float) -> float:
     """Theory's variance of these preactivations at width N."""
     return finite_width.preactivation_moments(theory, CODES[0], 0, width)[1]
 

@@ -442,7 +442,7 @@ def _column_generation(
     for num_rounds in range(1, max_rounds + 1):
         for width in widths if num_rounds == 1 else widths[-2:]:
             x = _minimize(problem.energy, x, width)
-        x = _minimize(problem.energy, _prune(problem, x), widths[-1])
+        x = _minimize(problem.energy, _prune(x), widths[-1])
         dual_field = problem.dual_field(x, widths[-1])
         lengths = rng.choice([0.3, 1.0, 3.0], size=(num_starts, 1))
         random = lengths * rng.standard_normal((num_starts, codes.shape[1]))
@@ -549,7 +549,7 @@ def _reweigh(problem: _Problem, x: _Point) -> _Point:
     return x._replace(logits=_minimize(energy, (x.logits,))[0])
 
 
-def _prune(problem: _Problem, x: _Point) -> _Point:
+def _prune(x: _Point) -> _Point:
     """Merge kinds that have become the same and drop those not in use."""
     shares = _shares(x)
     cost = np.sum(x.outliers**2, axis=1)

@@ -208,7 +208,7 @@ def test_preactivations_of_theory_at_finite_width_pass_the_test_and_those_of_inf
     theory, width, rng = runs.solve(24, 0.5, 0.02), 24, np.random.default_rng(3)
     networks, grid = SimpleNamespace(width=width, theory=theory), np.linspace(-6, 6, 4001)
     density = runs.preactivation_density(networks, grid)
-    mean, lasting = np.trapezoid(density * grid, grid), runs.preactivation_variance(networks, theory, np.inf)
+    mean, lasting = np.trapezoid(density * grid, grid), runs.preactivation_variance(theory, np.inf)
     assert np.trapezoid(density, grid) == pytest.approx(1, abs=1e-3)
     assert np.trapezoid(density * (grid - mean) ** 2, grid) == pytest.approx(lasting, rel=0.01)
     limit = np.interp(rng.random(20_000), np.cumsum(density) / density.sum(), grid)
