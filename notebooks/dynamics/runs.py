@@ -574,27 +574,12 @@ class Crossings:
         }
 
 
-def crossings(
-    key: Any,
-    *,
-    num_neurons: int,
-    temperatures: Sequence[float],
-    span: float,
-    num_samples: int,
-    num_chains: int,
-) -> Crossings:
-    """Sigmoidal networks small enough for neurons to cross, planted and followed at several temperatures."""
+def crossings(key: Any, *, num_neurons: int, temperatures: Sequence[float], **sizes: Any) -> Crossings:
+    """Sigmoidal networks small enough for neurons to cross, as `one_layer` follows them, at several T."""
     heights, counts, exposures, local = [], [], [], []
     for k, temperature in enumerate(temperatures):
-        posterior = Posterior(
-            toy("sigmoidal", num_neurons), Network(1, num_neurons, "sigmoidal"), temperature
-        )
-        stream = jax.random.fold_in(key, k)
-        start = planting.planted(stream, solve("sigmoidal", num_neurons, temperature), posterior)
-        options: dict[str, Any] = {"num_chains": num_chains, "num_warmup": 60, "init": start}
-        rest = sample(posterior, stream, 20, store=("readouts",), **options, **EXACT)
-        taken: dict[str, Any] = {"num_samples": num_samples, "num_chains": num_chains}
-        motion = follow(stream, posterior, rest, span, dt=temperature / 2, **taken)
+        own = {"num_neurons": num_neurons, "temperature": temperature, **sizes}
+        motion = one_layer(jax.random.fold_in(key, k), "sigmoidal", **own)
         theory, codes = passes(num_neurons, temperature), motion.codes[-1]
         inside = np.stack([np.all(codes == code, axis=-1) for code in theory.codes])
         seen = np.einsum("gcsn,hcsn->gh", inside[:, :, :-1].astype(int), inside[:, :, 1:].astype(int))
