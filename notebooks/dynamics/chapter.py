@@ -301,16 +301,19 @@ rivals = [
     runs.one_layer(jax.random.fold_in(key, 90 + k), "linear", temperature=T, **(counts | own))
     for k, own in enumerate(sized)
 ]
+of_frozen = {
+    "size": together | {"N": together["N"][1:], "P": together["N"][1:], "chains": sizes.num_chains},
+    "sampler": [motion.local for motion in frozen],
+}
 Finding(
     "A21",
     "permutation order of the readouts",
     headline=True,
     sampled=runs.orders(frozen),
     over=["sigmoidal", "ReLU"],
-    size=together | {"N": together["N"][1:], "P": together["N"][1:], "chains": sizes.num_chains},
-    sampler=[motion.local for motion in frozen],
     panel="Paper A, Fig. 4b; Paper A, Fig. 4d",
     control=Control("linear networks of the same sizes and times", sampled=runs.orders(rivals)),
+    **of_frozen,
 ).judge(above([runs.keeps(own["num_neurons"], T, own["span"]) for own in sized], 3), because=SMALL_P)
 for name, orders in (("sigmoidal", frozen[:1]), ("relu", frozen[1:]), ("rivals", rivals)):
     shown = " and ".join(f"{value:.2f}" for value in runs.orders(orders).value)
@@ -325,13 +328,12 @@ Finding(
     sampled=np.array([count.num_switches for count in switched]),
     theory=np.zeros(2),
     over=["sigmoidal", "ReLU"],
-    size=together | {"N": together["N"][1:], "P": together["N"][1:], "chains": sizes.num_chains},
-    sampler=[motion.local for motion in frozen],
     panel="Paper A, Fig. 4b; Paper A, Fig. 4d",
     control=Control(
         "linear networks of the same sizes and times, signs of the class means",
         sampled=np.array([rival.switches().num_switches for rival in rivals]),
     ),
+    **of_frozen,
 ).judge(
     equal(),
     note=f"rates below {switched[0].upper:.2g} and {switched[1].upper:.2g} per neuron and unit of time "
@@ -407,10 +409,9 @@ Finding(
     headline=True,
     sampled=Estimate(*(part / least_moving for part in strong["sampled"])),
     over=["class 0", "class 1 or 2"],
-    size=together | {"N": together["N"][1:], "P": together["N"][1:], "chains": sizes.num_chains},
-    sampler=[motion.local for motion in frozen],
     panel="Paper A, Fig. 4d",
     control=Control("the bulk of the ReLU network", sampled=np.full(2, bulk / least_moving)),
+    **of_frozen,
 ).judge(below(0.5, 3), because="the variance falls with T and 1/N only")
 values = fluctuating.theory
 other = values[np.abs(values[:, None] - values).argmax(1)]
