@@ -7,7 +7,7 @@ import re
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from companion import films, formats, publish
+from companion import films, formats
 from PIL import Image
 
 
@@ -18,13 +18,6 @@ def bars(frame, heights):
 
 
 HEIGHTS = np.array([[1.0, 2.0], [2.0, 1.0], [1.5, 1.5]])
-
-
-@pytest.fixture
-def shown(monkeypatch):
-    bundles = []
-    monkeypatch.setattr(publish, "display", lambda bundle, raw: bundles.append(bundle))
-    return bundles
 
 
 def test_page_holds_all_frames_and_a_still(shown):
@@ -41,28 +34,24 @@ def test_page_holds_all_frames_and_a_still(shown):
     assert not re.search(r"https?:|src=\"(?!data:)|@import|<link", page)
 
 
-def test_arrays_and_code_draw_the_still(shown, monkeypatch, tmp_path):
-    monkeypatch.setenv("CODING_SCHEMES_ARTIFACTS", str(tmp_path))
-    monkeypatch.setenv("CODING_SCHEMES_CHAPTER", "dynamics")
+def test_arrays_and_code_draw_the_still(shown, downloads):
     films.publish_animation(bars, "bars", num_frames=2, still=1, description="bars", heights=HEIGHTS)
-    with np.load(next(tmp_path.rglob("bars.npz"))) as stored:
+    with np.load(downloads / "bars.npz") as stored:
         assert stored["frame"] == 1
         np.testing.assert_array_equal(stored["heights"], HEIGHTS)
-    frames = sorted(path.name for path in tmp_path.glob("bars-frames/*"))
+    frames = sorted(path.name for path in downloads.glob("bars-frames/*"))
     assert frames == ["000.png", "001.png"]
-    with Image.open(tmp_path / "bars.webp") as film:
+    with Image.open(downloads / "bars.webp") as film:
         assert film.n_frames == 2
-    assert (tmp_path / "bars.png").read_bytes() == (tmp_path / "bars-frames/001.png").read_bytes()
+    assert (downloads / "bars.png").read_bytes() == (downloads / "bars-frames/001.png").read_bytes()
 
 
-def test_page_of_the_book_takes_the_frames_from_files_beside_it(shown, monkeypatch, tmp_path):
-    monkeypatch.setenv("CODING_SCHEMES_ARTIFACTS", str(tmp_path))
-    monkeypatch.setenv("CODING_SCHEMES_CHAPTER", "dynamics")
+def test_page_of_the_book_takes_the_frames_from_files_beside_it(shown, downloads):
     films.publish_animation(bars, "bars", num_frames=2, description="", caption="Bars.", heights=HEIGHTS)
     figure = shown[0][formats.FIGURE_TYPE]
     assert (figure["file"], figure["caption"]) == ("bars.png", "Bars.")
     assert (
-        '["../downloads/dynamics/bars-frames/000.png", "../downloads/dynamics/bars-frames/001.png"]'
+        '["../downloads/analog/bars-frames/000.png", "../downloads/analog/bars-frames/001.png"]'
         in html.unescape(figure["page"])
     )
     assert "base64" not in figure["page"]

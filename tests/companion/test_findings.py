@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from companion import findings, formats, records
-from companion.findings import Control, Estimate, Finding, less, spread
+from companion.findings import Control, Estimate, Finding, less
 from companion.predicates import above, absolute, equal, p_value, relative, standard_errors
 from companion.workbench import Equilibrium
 
@@ -39,13 +39,6 @@ def shown(monkeypatch):
 def judged(shown, predicate, judge=None, **changes):
     finding(**changes).judge(predicate, **(judge or {}))
     return json.loads(json.dumps(shown[-1][formats.CHECK_TYPE]))
-
-
-def test_mean_over_networks_with_its_error():
-    rng = np.random.default_rng(0)
-    scores = [(found.value - 2) / found.error for found in (spread(rng.normal(2, 3, 40)) for _ in range(800))]
-    assert np.std(scores) == pytest.approx(1, abs=0.08)
-    assert spread(np.array([[1.0, 5.0], [3.0, 5.0]])).error.tolist() == [1.0, 0.0]
 
 
 def test_a_difference_has_both_errors():

@@ -11,25 +11,7 @@ from companion import figures, formats, publish
 from matplotlib.colors import to_hex
 from PIL import Image
 
-
-@pytest.fixture
-def shown(monkeypatch):
-    bundles = []
-    monkeypatch.setattr(publish, "display", lambda bundle, raw: bundles.append(bundle))
-    return bundles
-
-
-@pytest.fixture
-def downloads(tmp_path, monkeypatch):
-    monkeypatch.setenv("CODING_SCHEMES_ARTIFACTS", str(tmp_path / "downloads"))
-    monkeypatch.setenv("CODING_SCHEMES_CHAPTER", "analog")
-    return tmp_path / "downloads"
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
+pytestmark = pytest.mark.usefixtures("close_figures")
 
 
 def draw_line(x, title="none"):

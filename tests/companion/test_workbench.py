@@ -101,6 +101,7 @@ def test_mean_of_networks_from_their_spread():
     np.testing.assert_allclose(np.mean(error**2), 1 / 9, rtol=0.05)
     rows = np.outer([1.0, 2.0], [1.0, 2.0, 6.0])
     np.testing.assert_allclose(findings.spread(rows, axis=1).value, [3, 6])
+    assert findings.spread(np.array([[1.0, 5.0], [3.0, 5.0]])).error.tolist() == [1.0, 0.0]
 
 
 def test_what_has_not_converged_is_not_shown(monkeypatch):
