@@ -123,15 +123,21 @@ def test_within_ends_at_its_number_of_standard_errors():
         assert statistics.within(1.0, 1.0 + 0.999 * number * 0.1, 0.1, number)
         assert not statistics.within(1.0, 1.0 - 1.001 * number * 0.1, 0.1, number)
         assert not statistics.within([1.0, 1.0], [1.0, 1.0 + 1.001 * number * 0.1], [0.1, 0.1], number)
+    for gap, inside in ((0.29, True), (0.31, False)):  # three unless told otherwise, one error for all
+        assert statistics.within([1.0, 2.0], [1.0 + gap, 2.0], 0.1) == inside
 
 
 def test_limit_of_infinite_width():
     rng, widths = np.random.default_rng(3), np.array([50, 100, 400])
     errors = np.array([0.02, 0.03, 0.01])[:, None, None] * np.ones((1, 50, 40))
     truth = np.linspace(1, 2, 50)[:, None]
-    means = truth - 3 / widths[:, None, None] + errors * rng.standard_normal((3, 50, 40))
+    law = truth - 3 / widths[:, None, None] * np.ones((1, 50, 40))
+    np.testing.assert_allclose(statistics.infinite_width(widths, law, errors)[0], truth * np.ones((1, 40)))
+    means = law + errors * rng.standard_normal((3, 50, 40))
     limit, error = statistics.infinite_width(widths, means, errors)
     assert_calibrated(limit, truth, error)
     design = np.column_stack([np.ones(3), 1 / widths]) / errors[:, 0, :1]
     np.testing.assert_allclose(error, np.linalg.inv(design.T @ design)[0, 0] ** 0.5)
-    assert statistics.infinite_width([50], means[:1], errors[:1])[1][0, 0] == 0.02
+    alone, error = statistics.infinite_width([50], means[:1], errors[:1])
+    np.testing.assert_array_equal(alone, means[0])
+    assert error[0, 0] == 0.02

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from coding_schemes import coding, statistics
+from test_calibration import autoregressive
 
 LABELS = np.repeat([0, 1, 2], [6, 3, 3])
 
@@ -146,17 +147,6 @@ def test_switch_rate_bound_where_nothing_switches():
     assert result.rate == result.lower == result.fraction_moved == 0
     assert result.upper == pytest.approx(1 - 0.025 ** (1 / 100))
     assert result.upper == pytest.approx(3.69 / 100, rel=0.02)
-
-
-def autoregressive(decay, shape, seed):
-    """Stationary AR(1) series of unit variance, shape (chains, samples, …)."""
-    rng = np.random.default_rng(seed)
-    noise = rng.standard_normal(shape)
-    series = np.empty(shape)
-    series[:, 0] = noise[:, 0]
-    for t in range(1, shape[1]):
-        series[:, t] = decay * series[:, t - 1] + (1 - decay**2) ** 0.5 * noise[:, t]
-    return series
 
 
 def test_error_of_a_mean_counts_autocorrelation_and_chains_that_disagree():

@@ -14,7 +14,7 @@ import pytest
 from coding_schemes import tasks, theory
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
-from scipy.special import erf
+from test_posterior import in_input_space
 
 TASKS = {
     "one output": tasks.toy(15, (0.6, 0.4), targets=[[1.0], [-0.7]]),
@@ -141,19 +141,7 @@ def test_energies_and_gradients_of_posteriors(num_targets, depth, num_inputs, in
     task = general(num_inputs, input_dim, num_targets)
     given = Posterior(task, Network(depth, 6, "erf", scaling), 0.3, 0.7, dtype=np.float64)
     weights = given.prior(jax.random.key(0))
-    first = np.asarray(given.first_layer(jax.random.key(1), weights))
-    basis = np.linalg.svd(task.inputs, full_matrices=False)[0][:, : given.rank]
-
-    def energy(first, hidden, readout):
-        h = erf(first @ task.inputs / input_dim**0.5)
-        for w in hidden:
-            h = erf(w @ h / 6**0.5)
-        f = 0.7**0.5 * (readout.T @ h).T / (6**0.5 if scaling == "lazy" else 6)
-        misfit = np.square(task.targets - f).sum() * (1 if scaling == "lazy" else 6) / (2 * 0.3)
-        seen = first @ basis  # prior of what the inputs can see
-        return misfit + 0.5 * sum(np.square(w).sum() for w in (seen, *hidden, readout))
-
-    assert float(given.energy(weights)) == pytest.approx(energy(first, weights.hidden, weights.readout))
+    assert float(given.energy(weights)) == pytest.approx(in_input_space(given, weights)[0])
     value, slope = given.value_and_gradient(weights)
     assert float(value) == pytest.approx(-float(given.energy(weights)))
     step = given.prior(jax.random.key(2))

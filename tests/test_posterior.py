@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from coding_schemes import _roots, networks, posterior, tasks
-from jax.test_util import check_grads
 
 
 def general_task(input_dim, num_inputs, seed=0):
@@ -109,11 +108,6 @@ def test_other_kernels_have_a_matrix_for_a_root(change):
     labels = np.arange(17) % 5 if change == "more classes" else task.labels
     found = _roots.data_span(tasks.Task(inputs, labels, task.targets))[1]
     assert not isinstance(found, _roots.OfClasses)
-
-
-def test_gradient_is_the_derivative_of_the_energy():
-    given = posterior.Posterior(TASKS["P < N0"], networks.Network(2, 3, "tanh"), 0.3, dtype=jnp.float64)
-    check_grads(given.energy, (given.prior(jax.random.key(0)),), order=1, modes=["rev"])
 
 
 @pytest.mark.parametrize("name", list(TASKS))

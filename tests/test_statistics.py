@@ -21,12 +21,6 @@ def test_series_that_never_change_have_no_error_and_frozen_chains_count_once_eac
     assert mean == pytest.approx([7 / 3, 1])
 
 
-def test_within_counts_standard_errors():
-    assert statistics.within([1.0, 2.0], [1.29, 2.0], 0.1)
-    assert not statistics.within([1.0, 2.0], [1.31, 2.0], 0.1)
-    assert not statistics.within(1.0, 1.29, 0.1, num_standard_errors=2)
-
-
 def test_power_law_is_found_exactly_without_noise():
     sizes = np.array([50, 100, 200, 400])
     fit = statistics.fit_power_law(sizes, 3.0 * sizes**-0.5)
@@ -68,17 +62,3 @@ def test_share_of_the_way():
     aside = np.array([[5.0, 0.0], [0.0, 0.0], [0.0, 0.0]])  # at right angles to the way
     values = np.stack([start, end, 0.25 * end + aside])
     np.testing.assert_allclose(statistics.share_of_way(values, start, end), [0.0, 1.0, 0.25])
-
-
-def test_values_at_infinite_width():
-    widths, limit, slope = (40, 64, 100), np.array([[1.0, -2.0]]), np.array([[3.0, 5.0]])
-    means = [limit + slope / n for n in widths]
-    errors = [np.full((1, 2), 0.1), np.full((1, 2), 0.2), np.full((1, 2), 0.1)]
-    value, error = statistics.infinite_width(widths, means, errors)
-    np.testing.assert_allclose(value, limit, atol=1e-9)
-    two, two_error = statistics.infinite_width(widths[::2], means[::2], errors[::2])
-    np.testing.assert_allclose(two, limit, atol=1e-9)
-    np.testing.assert_allclose(two_error, np.hypot(100, 40) / 60 * 0.1)
-    assert np.all(error < two_error)
-    alone, _ = statistics.infinite_width((40,), means[:1], errors[:1])
-    np.testing.assert_array_equal(alone, means[0])

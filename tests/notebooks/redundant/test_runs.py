@@ -67,15 +67,6 @@ def test_readouts_of_theory_at_finite_width_pass_the_test_and_those_of_infinite_
     assert runs.combined(pvalues(limit)) < 1e-6
 
 
-def test_difference_of_two_sets_has_the_error_of_both():
-    rng = np.random.default_rng(0)
-    scores = []
-    for _ in range(400):
-        found = runs.difference(rng.normal(1, 0.3, 12), rng.normal(0.5, 0.8, 8))
-        scores.append((found.value - 0.5) / found.error)
-    assert np.std(scores) == pytest.approx(1, abs=0.15)  # Student's t of some ten degrees of freedom
-
-
 def test_a_gaussian_code_cut_by_its_sign_explains_two_over_pi():
     gaussian = np.random.default_rng(0).standard_normal((20_000, 1))
     assert runs.between_codes(gaussian, gaussian > 0) == pytest.approx(2 / np.pi, abs=0.01)
