@@ -41,25 +41,32 @@ class Problem(NamedTuple):
 
 def make_problem(task, temperature, nonlinearity, readout_variance, class_targets) -> Problem:
     """The checked problem behind a task; ValueError names what does not fit."""
-    validation.instance("task", task, Task)
-    counts = np.asarray(task.class_counts, float)
-    class_targets = task.class_targets if class_targets is None else class_targets
-    targets = validation.array("class_targets", class_targets, "C, m", C=len(counts))
+    counts, targets, variance = classes(task, temperature, readout_variance, class_targets)
     if not task.is_orthogonal:
         raise ValueError(
             "task: its inputs are not orthogonal (K0 ≠ 1); theory.mean_field treats general inputs"
         )
-    if len(targets) > 1 and np.all(targets == targets[0]):
-        raise ValueError(f"task: all classes share the target {targets[0]}, so there is no task to learn")
     if len(counts) > MAX_CLASSES:
         raise ValueError(
             f"task: got {len(counts)} classes; at most {MAX_CLASSES} can be searched for all codes"
         )
-    validation.number("temperature", temperature, least=0)
-    validation.positive(readout_variance=readout_variance)
-    variance = 1 / counts.sum() if readout_variance is None else float(readout_variance)
     single_site(nonlinearity)
     return Problem(counts, targets, float(temperature), variance, nonlinearity)
+
+
+def classes(
+    task: Task, temperature: float, readout_variance: float | None, class_targets: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Numbers n (C,) and targets (C, m) of a checked task, its own unless others are given, and σ_a²."""
+    validation.instance("task", task, Task)
+    counts = np.asarray(task.class_counts, float)
+    class_targets = task.class_targets if class_targets is None else class_targets
+    targets = validation.array("class_targets", class_targets, "C, m", C=len(counts))
+    if len(targets) > 1 and np.all(targets == targets[0]):
+        raise ValueError(f"task: all classes share the target {targets[0]}, so there is no task to learn")
+    validation.number("temperature", temperature, least=0)
+    validation.positive(readout_variance=readout_variance)
+    return counts, targets, 1 / counts.sum() if readout_variance is None else float(readout_variance)
 
 
 # --- integrals over readouts --------------------------------------------------------------------

@@ -25,7 +25,7 @@ from scipy.special import log_ndtr
 
 from coding_schemes.networks import nonlinearity as resolve
 from coding_schemes.tasks import Task
-from coding_schemes.theory import clustered
+from coding_schemes.theory import _convex_dual, clustered
 from coding_schemes.theory._class_tables import mean_fourth, piecewise_moments, shape
 from coding_schemes.theory._solvers import class_sums
 from coding_schemes.theory._tilted import normalized
@@ -53,7 +53,7 @@ def overlaps(task: Task) -> tuple[np.ndarray, np.ndarray, float] | None:
 
 def make_problem(task: Task, temperature: float, readout_variance: float | None) -> clustered.Problem:
     """The checked problem behind a task of this form."""
-    counts, targets, variance = clustered.classes(task, temperature, readout_variance)
+    counts, targets, variance = _convex_dual.classes(task, temperature, readout_variance)
     found = overlaps(task)
     assert found is not None
     site = Site(counts, *found)

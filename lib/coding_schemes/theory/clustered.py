@@ -437,7 +437,7 @@ def solve(
 
 def make_problem(task, temperature, nonlinearity, readout_variance) -> Problem:
     """The checked problem behind a task."""
-    counts, targets, variance = classes(task, temperature, readout_variance)
+    counts, targets, variance = _convex_dual.classes(task, temperature, readout_variance)
     within, diagonal = required_overlaps(task)
     known = canonical(nonlinearity)
     form = shape(known)
@@ -445,17 +445,6 @@ def make_problem(task, temperature, nonlinearity, readout_variance) -> Problem:
     site = _Site(tables, counts, form, form.lower, form.upper)
     stiffness = diagonal - within + counts * within
     return Problem(counts, targets, float(temperature), variance, known, site, stiffness, within, diagonal)
-
-
-def classes(task: Task, temperature: float, readout_variance: float | None):
-    """Numbers n (C,) and targets (C, m) of a checked task, and σ_a²."""
-    validation.instance("task", task, Task)
-    validation.number("temperature", temperature, least=0)
-    validation.positive(readout_variance=readout_variance)
-    counts, targets = task.class_counts.astype(float), np.asarray(task.class_targets, float)
-    if len(targets) > 1 and np.all(targets == targets[0]):
-        raise ValueError(f"task: all classes share the target {targets[0]}, so there is no task to learn")
-    return counts, targets, 1 / counts.sum() if readout_variance is None else float(readout_variance)
 
 
 def _method(method, problem):
