@@ -67,7 +67,7 @@ def test_law_on_a_flat_branch_has_its_limits():
     x = 0.15**1.5 / np.sqrt(2)
     two = x / (2 * gamma(1)) * gamma(0.5)  # W_2/W_1
     assert small.probabilities[1] / small.probabilities[0] == pytest.approx(two)
-    assert np.all(np.diff(small.free_energies) > 0)
+    assert np.all(np.diff(small.probabilities) < 0)
 
 
 def test_condensed_equations_are_met_and_are_those_of_relu_at_large_sizes(apart):

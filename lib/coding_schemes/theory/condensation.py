@@ -95,11 +95,6 @@ class Neurons(NamedTuple):
         """⟨k⟩."""
         return float(self.probabilities @ self.numbers)
 
-    @property
-    def free_energies(self) -> np.ndarray:
-        """−log P(k), in nats."""
-        return -np.log(self.probabilities)
-
 
 def universal(ratio: float) -> Neurons:
     r"""The law of a flat branch, at any P, ρ and targets: x^k/(k! Γ(k/2)), x = (3 N/N*)^{3/2}/√2.

@@ -77,10 +77,7 @@ class Solution(Solved):
         amounts_error: by how much they depend on where the bulk ends, shape (C,).
         crossover_width: N* of the layer below, an upper bound; NaN where β_c is below its error, so that bulk
             and branch are not told apart; shape (C,).
-        coupling_within: K̂_c, shape (C,).
-        coupling_between: K̂_b.
-        coupling_diagonal: K̂_μμ, shape (C,).
-        features: the feature layer, as of inputs with this kernel.
+        features: the feature layer, as of inputs with this kernel; `couplings` has its K̂.
     """
 
     task: Task
@@ -91,9 +88,6 @@ class Solution(Solved):
     amounts: np.ndarray
     amounts_error: np.ndarray
     crossover_width: np.ndarray
-    coupling_within: np.ndarray
-    coupling_between: float
-    coupling_diagonal: np.ndarray
     features: condensation.Solution
 
     @property
@@ -184,9 +178,6 @@ def solve(task: Task, temperature: float, *, readout_variance: float | None = No
         amounts=amounts,
         amounts_error=error,
         crossover_width=flat_width(np.where(amounts > error, counts * amounts / stiffness, np.nan), costs),
-        coupling_within=hat.within,
-        coupling_between=hat.between,
-        coupling_diagonal=hat.diagonal,
         features=features,
         residual=residual,
         num_steps=int(found.nfev),
