@@ -187,10 +187,9 @@ class WithOutliers(clustered.ByNeurons, Solved):
 class Solution(WithOutliers):
     """The condensed solution: bulk, and one branch of coding neurons for each class.
 
+    Attributes are those of `WithOutliers`, and:
+
     Attributes:
-        task: what was learned.
-        nonlinearity: "relu" or "softplus".
-        temperature: T.
         readouts: of one coding neuron for each class in units of √N, then the bulk's mean, shape (C + 1, m).
         activations: theirs per class in the same units, then the bulk's mean, shape (C + 1, C).
         dual_field: t at the edge, shape (C, m); T t is the training residual.
@@ -199,7 +198,6 @@ class Solution(WithOutliers):
         densities: w_c at r → ∞, per neuron and unit of r, shape (C,); 0 where classes overlap.
         kernel_block: K_μν for μ ≠ ν in classes c, c', whoever carries it, shape (C, C); between
             classes without what coding neurons leak there (8 % of it at P = 60, ρ = ½).
-        kernel_diagonal: what is added on the diagonal, shape (C,).
         bulk_fraction: share of the bulk, 1 at N → ∞.
         bulk_squares: ⟨m²⟩ and ⟨m⁴⟩ of the bulk's class means, over those of coding neurons of r = 1, (2, C).
         bulk_amounts: what it does, were it all neurons, in units of B, shape (C,).
@@ -207,8 +205,6 @@ class Solution(WithOutliers):
         log_bulk: log Z_b.
         within: ρ of every class, shape (C,).
         diagonal: K0_μμ of every class, shape (C,).
-        problem: as in `theory.clustered`.
-        ensemble: the bulk's readouts and their weights.
         jacobian: of the equations for t and B where the search ended, from which it goes on at other widths.
     """
 
