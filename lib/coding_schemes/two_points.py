@@ -19,6 +19,7 @@ from coding_schemes.theory import two_point
 from coding_schemes.training import Architecture, ScaledNetwork
 
 RECORDS = 600  # of a run, whatever its length: one compiled program per architecture
+DESCRIBED = 0.05  # fit error below which a network counts as described; a constant has 1
 
 
 @dataclass(frozen=True, eq=False)

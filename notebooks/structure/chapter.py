@@ -33,14 +33,14 @@ from functools import partial
 
 import numpy as np
 from coding_schemes import data, tasks
-from coding_schemes.two_points import panels, side_by_side
+from coding_schemes.two_points import DESCRIBED, panels, side_by_side
 from companion import figures, presets
 from companion.findings import Control, Estimate, Finding, spread
 from companion.predicates import above, below, standard_errors
 from companion.workbench import titled
 from myst_nb import glue
 from structure import runs
-from structure.runs import DESCRIBED, LEARNED, MERGED, PAIRS
+from structure.runs import LEARNED, MERGED, PAIRS
 
 sizes = presets.sizes(
     runs,

@@ -25,7 +25,6 @@ from scipy import stats
 from scipy.spatial.distance import cdist
 
 LEAKY = jax.nn.leaky_relu
-DESCRIBED = 0.05  # fit error below which a network counts as described; a constant has 1
 LEARNED = 0.01  # last loss above which paper C discards a run
 MERGED = 0.1  # of a squared distance, below which two points count as one
 DEFAULT_RATE = 0.005  # paper C's Table 1, the default network

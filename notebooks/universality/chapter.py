@@ -35,13 +35,14 @@ from functools import partial
 import numpy as np
 from coding_schemes import two_points
 from coding_schemes.theory import two_point
+from coding_schemes.two_points import DESCRIBED
 from companion import figures, presets
 from companion.findings import Control, Estimate, Finding, less, spread
 from companion.predicates import above, absolute, below, standard_errors
 from myst_nb import glue
 from scipy import stats
 from universality import runs
-from universality.runs import DESCRIBED, SHADES
+from universality.runs import SHADES
 
 given = {"width": width, "num_seeds": num_seeds, "pairs": {"networks": num_networks}}
 sizes = presets.sizes(runs, preset, **given, spread={"networks": num_repeats})

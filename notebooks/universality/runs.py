@@ -13,7 +13,7 @@ from coding_schemes import statistics, tasks
 from coding_schemes.tasks import Task
 from coding_schemes.theory import two_point
 from coding_schemes.training import Architecture
-from coding_schemes.two_points import Trained, learn, side_by_side
+from coding_schemes.two_points import DESCRIBED, Trained, learn, side_by_side
 from companion.figures import VARIABLE_COLORS as CURVES
 from companion.figures import legend_above
 from companion.findings import Estimate, spread
@@ -23,7 +23,6 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 LEAKY = jax.nn.leaky_relu
-DESCRIBED = 0.05  # fit error below which a network counts as described; a constant has 1
 LARGE_GAIN = 2.0  # high weights of paper C's Table 2; so small a rate that descent is a flow
 GAIN_RATES = {0.9: 0.015, 1.0: 0.005, 1.1: 0.0025, 1.3: 0.00075, 1.4: 0.00025, LARGE_GAIN: 1e-10}
 NARROW_RATES = {0.9: 0.015, 1.05: 0.005, 1.3: 0.0015}
