@@ -15,7 +15,7 @@ from coding_schemes.tasks import Task
 from coding_schemes.theory import gaussian_process, linear, mean_field
 
 from companion.findings import Estimate, spread
-from companion.workbench import Equilibrium
+from companion.workbench import Equilibrium, there
 
 #: Trajectories of 30 steps on average at most: the inputs' large eigenvalues ask for small ones.
 METHOD = HMC(max_num_steps=45)
@@ -151,7 +151,8 @@ def measured(posterior: Posterior, *runs: Samples) -> Learned:
     """
     assert posterior.task is not None
     inputs, _, targets = posterior.task.held_out
-    outputs = [_there(run.predictions).outputs for run in runs]
+    predictions = [there("predictions", run.predictions) for run in runs]
+    outputs = [found.outputs for found in predictions]
     finals = [
         jax.tree.map(lambda leaf, c=c: leaf[c], r.final) for r in runs for c in range(len(r.info.energy))
     ]
@@ -160,8 +161,8 @@ def measured(posterior: Posterior, *runs: Samples) -> Learned:
     return Learned(
         posterior,
         np.concatenate(outputs),
-        np.array([_there(_there(run.predictions).kernel) for run in runs]),
-        np.concatenate([_there(run.readouts)[:, -1] for run in runs]).astype(float),
+        np.array([there("test_kernel", found.kernel) for found in predictions]),
+        np.concatenate([there("readouts", run.readouts)[:, -1] for run in runs]).astype(float),
         np.concatenate([run.activations()[:, -1] for run in runs]),
         np.array([posterior.network.phi(z) for z in answers]),
         energies / (posterior.network.width * posterior.task.num_inputs),
@@ -186,12 +187,6 @@ def _meeting(posterior: Posterior, runs: Sequence[Samples], errors: list[np.ndar
     others = compare_ends(runs[0], runs[1], posterior)
     said = f"{verdict}; all else: {others.verdict}"
     return Equilibrium(agree and others.agree, said, float(fraction[worst]))
-
-
-def _there(found: Any) -> Any:
-    if found is None:
-        raise ValueError("runs: hold no predictions, kernel or readouts; ask for them by `store`")
-    return found
 
 
 def predicted(task: Task, network: Network, temperature: float) -> Predicted:

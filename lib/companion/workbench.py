@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
@@ -65,12 +66,12 @@ class Run(NamedTuple):
     @property
     def task(self) -> Task:
         """What was learned."""
-        return _there("task", self.posterior.task)
+        return there("task", self.posterior.task)
 
     @property
     def readouts(self) -> np.ndarray:
         """Readouts a of every sample, shape (chains, samples, N, m)."""
-        return _there("readouts", self.samples.readouts).astype(float)
+        return there("readouts", self.samples.readouts).astype(float)
 
     @property
     def readout_gram(self) -> np.ndarray:
@@ -82,7 +83,7 @@ class Run(NamedTuple):
     @property
     def preactivations(self) -> tuple[np.ndarray, ...]:
         """Preactivations of every layer, each of shape (chains, samples, N, P)."""
-        return _there("preactivations", self.samples.preactivations)
+        return there("preactivations", self.samples.preactivations)
 
 
 def draw(
@@ -116,7 +117,7 @@ class Starts:
     @property
     def task(self) -> Task:
         """What was learned."""
-        return _there("task", self.posterior.task)
+        return there("task", self.posterior.task)
 
     @property
     def width(self) -> int:
@@ -127,6 +128,11 @@ class Starts:
     def halves(self) -> tuple[Samples, Samples]:
         """Samples from the prior, and from the theory's solution."""
         return self.meeting.prior, self.meeting.planted
+
+    @cached_property
+    def activations(self) -> np.ndarray:
+        """Activations of the feature layer in every network's last sample, shape (networks, N, P)."""
+        return np.concatenate([half.activations()[:, -1] for half in self.halves])
 
     @property
     def equilibrium(self) -> Equilibrium:
@@ -260,7 +266,8 @@ def titled(scheme: str) -> str:
     return scheme.replace("relu", "ReLU")
 
 
-def _there(name: str, value: Any) -> Any:
+def there(name: str, value: Any) -> Any:
+    """A value that a run holds where it was asked to; ValueError where it was not."""
     if value is None:
         raise ValueError(f"{name}: the run does not hold it; ask for it by `store`")
     return value

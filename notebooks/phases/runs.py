@@ -173,11 +173,6 @@ class Networks(Starts):
         return np.concatenate([half.readouts for half in self.halves]).astype(float)
 
     @property
-    def activations(self) -> np.ndarray:
-        """Activations of the free networks' last samples, shape (networks, N, P)."""
-        return np.concatenate([half.activations()[:, -1] for half in self.halves])
-
-    @property
     def numbers(self) -> np.ndarray:
         """Number of neurons with each code in the free networks, shape (networks, samples, 8)."""
         return np.concatenate([counted(half) for half in self.halves])

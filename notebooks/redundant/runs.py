@@ -46,11 +46,6 @@ class Networks(Starts):
         return np.concatenate([half.readouts for half in self.halves])
 
     @cached_property
-    def activations(self) -> np.ndarray:
-        """Activations in the last sample of each network, shape (networks, N, P)."""
-        return np.concatenate([half.activations()[:, -1] for half in self.halves])
-
-    @cached_property
     def codes(self) -> np.ndarray:
         """Codes of the neurons, shape (networks, samples, N, C)."""
         return np.concatenate([half.codes() for half in self.halves])
