@@ -705,19 +705,16 @@ mapped = Finding(
     "D1",
     "distance of sampled numbers of neurons from theory in standard errors, largest of all codes",
     headline=True,
-    sampled=np.array([found.deviations(found.numbers.mean(1)).max() for found in many]),
+    sampled=runs.farthest(many),
     over=[f"y₋ = {y:g}, T = {t:g}" for y, t in everywhere],
     size={"N": sorted({S, W}), "places": len(many), "networks": 2 * (R // 2)},
     sampler=[found.meeting for found in many],
-    starts=tuple(
-        np.array([found.deviations(found.numbers.mean(1)[half]).max() for found in many])
-        for half in (slice(R // 2), slice(R // 2, None))
-    ),
+    starts=tuple(runs.farthest(many, half=half) for half in (slice(R // 2), slice(R // 2, None))),
     figure="phase_diagram",
     panel="Paper A, supplement E, critical temperature",
     control=Control(
         "theory at y₋ + 0.1",
-        sampled=np.array([found.deviations(found.numbers.mean(1), 0.1).max() for found in many]),
+        sampled=runs.farthest(many, 0.1),
         spared=alike,
         because="theory's numbers differ by less than one neuron there",
     ),
@@ -741,18 +738,15 @@ if below_zero:
     Finding(
         "D1",
         "the same at negative y₋",
-        sampled=np.array([found.deviations(found.numbers.mean(1)).max() for found in few]),
+        sampled=runs.farthest(few),
         over=[f"y₋ = {y:g}, T = {t:g}" for y, t in below_zero],
         size={"N": S, "P": S, "networks": 2 * (R // 2)},
         sampler=[found.meeting for found in few],
-        starts=tuple(
-            np.array([found.deviations(found.numbers.mean(1)[half]).max() for found in few])
-            for half in (slice(R // 2), slice(R // 2, None))
-        ),
+        starts=tuple(runs.farthest(few, half=half) for half in (slice(R // 2), slice(R // 2, None))),
         figure="phase_diagram",
         control=Control(
             "theory at y₋ + 0.1",
-            sampled=np.array([found.deviations(found.numbers.mean(1), 0.1).max() for found in few]),
+            sampled=runs.farthest(few, 0.1),
         ),
     ).judge(below(4), because="six codes coexist there, and their numbers move slowly")
 

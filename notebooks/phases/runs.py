@@ -208,6 +208,11 @@ class Networks(Starts):
         return float(size * np.abs(moved - shares(self.theory)).max())
 
 
+def farthest(places: Sequence[Networks], y_shift: float = 0.0, half: slice = slice(None)) -> np.ndarray:
+    """Largest of a place's `deviations` over the codes, of all its networks or of half of them, (places,)."""
+    return np.array([found.deviations(found.numbers.mean(1)[half], y_shift).max() for found in places])
+
+
 def networks(
     key: Any,
     *,

@@ -223,7 +223,7 @@ def test_networks_quenched_at_once_hold_codes_of_one_class_until_they_may_change
     before, after = found.quenched_numbers.mean(0) / 40, found.free_shares.value
     assert before[runs.SINGLE].sum() > 0.25 > 0.1 > after[runs.SINGLE].sum()
     assert np.all(before[runs.SINGLE] > 0.01)
-    assert found.deviations(found.numbers.mean(1)).max() < 4 < found.deviations(found.quenched_numbers).max()
+    assert runs.farthest([found])[0] < 4 < found.deviations(found.quenched_numbers).max()
     assert runs.lost(found.quenched_numbers[0], 0.1, 0.01) > 10
 
 
