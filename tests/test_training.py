@@ -1,5 +1,7 @@
 """Training: gradients in factored form, the loop against a plain one, architectures, and bad input."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -151,6 +153,18 @@ def test_convolution_is_a_convolution():
     for position in range(10):
         expected[..., position] = np.einsum("oik,ipk->op", weights, h[:, :, position : position + 11])
     np.testing.assert_allclose(training._convolution(weights, h), expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_an_input_has_the_same_activations_whatever_others_there_are(kind):
+    model, inputs = SMALL[kind], jax.random.normal(jax.random.key(0), (2, 3))
+    forward = jax.jit(functools.partial(model.forward, model.init(jax.random.key(1), 2, 1)))
+    outputs, layers = forward(inputs)
+    for p in range(3):
+        output, alone = forward(inputs[:, p : p + 1])
+        np.testing.assert_allclose(outputs[p], output[0], rtol=1e-4, atol=1e-6)
+        for layer, own in zip(layers, alone, strict=True):
+            np.testing.assert_allclose(layer[:, p], own[:, 0], rtol=1e-4, atol=1e-6)
 
 
 def test_batches_visit_every_input_once_per_epoch():

@@ -168,13 +168,27 @@ def test_a_code_that_one_start_alone_has_counts(given):
 
 
 def test_readouts_are_watched_output_by_output(given):
-    readouts = np.ones((2, 20, 50, 3)) * [1.0, 2.0, 3.0]
+    readouts = np.where(np.arange(50) % 2, 1.0, -1.0)[:, None] * np.tile([1.0, 2.0, 3.0], (2, 20, 50, 1))
     series = diagnostics.observables(made_up(np.ones((2, 20)), readouts=readouts), given)
     assert [float(series[f"readouts² of output {r}"][1, 2]) for r in range(3)] == [1, 4, 9]
     moved = made_up(np.ones((2, 20)), readouts=readouts * [1.0, 1.0, 1.02])
     found = sampling.compare_ends(made_up(np.ones((2, 20)), readouts=readouts), moved, given)
     assert not found.agree
     assert found.difference["readouts² of output 2"] == pytest.approx(1 - 1 / 1.02**2)
+
+
+@pytest.mark.parametrize(("phi", "watched"), [("relu", True), ("softplus", True), ("linear", False)])
+def test_outliers_are_counted_where_phi_has_no_bound(phi, watched):
+    """Neurons that answer to one class or to both; none are looked for in linear networks."""
+    network, labels = networks.Network(1, 50, phi), np.array([0, 0, 1, 1])
+    z = np.full((2, 20, 50, 4), 0.1)
+    z[0, 3, 0, :2] = z[0, 3, 1] = z[1, 5:, 2, 2:] = 20.0
+    run = made_up(np.ones((2, 20)), preactivations=(z,), labels=labels, network=network)
+    series = diagnostics.observables(run, posterior.Posterior(tasks.toy(4, (0.5, 0.5)), network, 0.5))
+    assert set(series) == {"energy", "squared error"} | ({"num_outliers"} if watched else set())
+    expected = np.zeros((2, 20))
+    expected[0, 3], expected[1, 5:] = 2, 1
+    np.testing.assert_array_equal(series.get("num_outliers", expected), expected)
 
 
 def test_verdicts_at_their_boundaries(given):

@@ -14,6 +14,7 @@ from coding_schemes import coding, networks, planting, posterior, tasks
 from coding_schemes.sampling import moves, recoding, sample
 from coding_schemes.theory import mean_field
 from jax.scipy.linalg import cho_solve
+from scipy import stats
 
 DRAWS = 8_000
 MAX_Z = 4.5
@@ -96,7 +97,9 @@ def _name(case):
 
 @pytest.mark.parametrize("case", CASES, ids=_name)
 @pytest.mark.key_reuse
-def test_move_leaves_the_posterior_invariant(case):
+def test_move_leaves_the_posterior_invariant(case, monkeypatch):
+    """Where moves try some neurons only, half of them: several, one after the other."""
+    monkeypatch.setattr(recoding, "SHARE", 0.5)
     name, network, temperature, *task = case
     z = joint_z_scores(moves.MOVES[name], network, temperature, task=(*task, TWO_CLASSES)[0])
     assert z.max() < MAX_Z
@@ -173,6 +176,24 @@ def test_density_of_the_proposed_readouts_is_normalized():
     grid = jnp.asarray(np.stack(np.meshgrid(axis, axis, axis), axis=-1).reshape(-1, 3))
     log_density = jax.vmap(lambda a: recoding._log_mixture(a, centers, log_share, variance))(grid)
     assert float(jnp.exp(log_density).sum()) * 0.5**3 == pytest.approx((2 * np.pi) ** 1.5, rel=1e-6)
+
+
+def test_readouts_are_proposed_as_often_as_their_density_says():
+    """At very high T it alone decides, with all its centers at 0; acceptance by independent draws."""
+    given = posterior.Posterior(THREE_CLASSES, networks.Network(1, 40, "sigmoidal"), 1e9)
+    move = jax.jit(jax.vmap(lambda keys: recoding.recode_features(keys[0], given.prior(keys[1]), given)[1]))
+    found = np.asarray(move(jax.random.split(jax.random.key(0), (2_000, 2))))  # of four neurons each
+    rng = np.random.default_rng(0)
+    old, new = rng.standard_normal((2, 400_000, 3))
+    new *= np.where(rng.random(len(new)) < recoding.COPY, 1.0, recoding.CODE_VARIANCE**0.5)[:, None]
+
+    def ratio(readout):  # of prior and proposal
+        square, v = np.sum(readout**2, axis=1), recoding.CODE_VARIANCE
+        wide = v**-1.5 * np.exp(0.5 * square * (1 - 1 / v))
+        return 1 / (recoding.COPY + (1 - recoding.COPY) * wide)
+
+    expected = np.minimum(1, ratio(new) / ratio(old)).mean()
+    assert found.mean() == pytest.approx(expected, abs=4 * found.std() / 2_000**0.5 + 2e-3)
 
 
 def _primitives(program):
@@ -564,6 +585,25 @@ def test_a_pair_is_drawn_as_often_before_its_rotation_as_after():
     again = chosen(2, weights._replace(readout=jnp.asarray(rotated)))
     assert again[0][2] == pytest.approx(expected[2], rel=1e-5)
     assert abs(again[1][2] - expected[2]) < MAX_Z * (expected[2] * (1 - expected[2]) / draws) ** 0.5
+
+
+@pytest.mark.parametrize("name", ["rotations", "split_merge"])
+def test_angles_of_pairs_are_drawn_from_the_law_of_their_proposal(name, monkeypatch):
+    """By Kolmogorov and Smirnov: of either sign, half of them near no change or near the merged states."""
+    monkeypatch.setattr(moves, "_pair_sweep", lambda key, weights, posterior, draw, propose: draw)
+    uniforms = np.random.default_rng(0).random((4, 20_000))
+    angles = np.asarray(moves.MOVES[name](None, None, None)(*uniforms))
+
+    def size_cdf(x):
+        if name == "rotations":
+            return 0.5 * np.clip(1 + np.log10(x) / 3, 0, 1) + 0.5 * x / np.pi
+        laplace = np.expm1(-x / moves.MERGE_WIDTH) / np.expm1(-np.pi / 4 / moves.MERGE_WIDTH)
+        return 0.5 * laplace + 0.5 * x / (np.pi / 4)
+
+    if name == "split_merge":
+        assert np.mean(angles > np.pi / 4) == pytest.approx(0.5, abs=0.02)
+        angles = np.where(angles > np.pi / 4, angles - np.pi / 2, angles)
+    assert stats.kstest(angles, lambda x: 0.5 + 0.5 * np.sign(x) * size_cdf(np.abs(x))).pvalue > 1e-3
 
 
 @pytest.mark.parametrize("width", [1, 2, 7, 16, 37])

@@ -503,6 +503,25 @@ def test_replicas_exchange(small):
     assert 0 < samples.info.move_acceptance["exchange"].mean() <= 1
 
 
+@pytest.mark.parametrize(
+    ("backend", "chains", "cached", "one_by_one"),
+    [("cpu", 3, 11, True), ("cpu", 3, 12, False), ("gpu", 3, 11, False), ("cpu", 1, 12, True)],
+)
+def test_chains_one_after_the_other_have_their_own_arguments(
+    backend, chains, cached, one_by_one, monkeypatch
+):
+    """Where a chain's 1 + 5 + 6 numbers are more than a CPU's cache holds, or it is alone."""
+    monkeypatch.setattr(program, "CACHED", cached)
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    monkeypatch.setattr(jax, "devices", lambda: ["one"])
+    arrays = [np.random.default_rng(0).standard_normal((chains, *shape)) for shape in ((), (5,), (2, 3))]
+    function = lambda one, two, three: (one * two, three @ three.T + one)  # noqa: E731
+    over = functools.partial(program._over_chains, function)
+    assert ("scan" in str(jax.make_jaxpr(over)(*arrays))) == one_by_one
+    for found, expected in zip(over(*arrays), zip(*map(function, *arrays))):
+        np.testing.assert_allclose(found, expected)
+
+
 def test_of_replicas_the_coldest_is_reported(small):
     cold = small.at_temperature(1e-6)
     with pytest.warns(UserWarning, match="frozen"):
@@ -660,7 +679,7 @@ def test_codes_are_those_of_the_theory_for_any_bounded_nonlinearity():
 def test_codes_are_cut_at_the_middle_of_the_range(phi, middle):
     """A tenth above it on a class or below, in either layer."""
     labels, network = np.array([0, 1, 1]), networks.Network(2, 2, phi)
-    side = np.array([[1.0, -1.0], [-1.0, 1.0]])
+    side = np.array([[1.0, -1.0], [1.0, 1.0]])
     z = np.linspace(-6, 6, 4001)
     values = np.asarray(network.phi(z))
     order = np.argsort(values)
@@ -670,7 +689,9 @@ def test_codes_are_cut_at_the_middle_of_the_range(phi, middle):
     )
     np.testing.assert_array_equal(made.codes(0)[0, 0], side > 0)
     np.testing.assert_array_equal(made.codes()[0, 0], side < 0)
-    assert set(made.occupancies().names) == {"1-0", "0-1"}
+    np.testing.assert_array_equal(made.activations()[0, 0], network.phi(layers[1]))
+    assert set(made.occupancies(0).names) == {"1-0", "1-1"}
+    assert set(made.occupancies().names) == {"0-1", "0-0"}
 
 
 def test_samples_need_what_they_are_asked_for(small):
@@ -705,7 +726,8 @@ def test_relu_codes_are_its_outliers():
 )
 def test_moves_that_a_network_needs(network, expected):
     given = posterior.Posterior(tasks.toy(4, (0.5, 0.5)), network, 0.1)
-    assert moves.auto(given) == expected
+    assert moves.auto(given) == run._checked_moves("auto", given, HMC()) == expected
+    assert run._checked_moves("auto", given, PlainLangevin(0.05)) == ()
     for name in expected:
         moves.check(name, given)
 
