@@ -256,11 +256,6 @@ def one_network(run: Any, activations: np.ndarray, order: Any) -> dict[str, Any]
     }
 
 
-def where(run: Run, size: str = "N = P = ") -> str:
-    """Size and temperature of a run, as captions say them."""
-    return f"{size}{run.posterior.network.width}, T = {run.samples.temperature:g}."
-
-
 def titled(scheme: str) -> str:
     """A nonlinearity's name as figures and checks spell it."""
     return scheme.replace("relu", "ReLU")
