@@ -303,6 +303,11 @@ def test_sampled_networks_extrapolated_in_width(pair, monkeypatch):
     exact = adaptive_kernel.solve(pair, Network(2, 1, "linear"), 1.0, 0.2)
     for found, expected in zip(s.kernels, exact.kernels):
         assert np.linalg.norm(found - expected) < 0.15 * np.linalg.norm(expected)
+    both = [jax.vmap(p.preactivations)(w) for p, w in zip(s._networks.posteriors, s._networks.weights)]
+    narrow, wide = (np.array([np.einsum("sip,siq->pq", z, z) / z[..., 0].size for z in zs]) for zs in both)
+    np.testing.assert_allclose(s.kernels[1:], (60 * wide - 20 * narrow) / 40, rtol=1e-4)
+    inverse = np.linalg.inv(s.kernels[1])
+    np.testing.assert_allclose(s.dual_kernels[0], inverse @ s.kernels[2] @ inverse - inverse, rtol=1e-3)
     new = np.array([[1.0], [-0.5]])
     np.testing.assert_allclose(s.predict(new), exact.predict(new), atol=0.05)
     assert s.method == "sampling"

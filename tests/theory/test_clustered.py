@@ -235,6 +235,14 @@ def test_networks_have_the_shares_and_kernels(redundant):
     assert abs(within.mean() - known) < 3 * within.std(ddof=1) / 2 + 2 / 100
 
 
+@pytest.mark.parametrize(
+    ("widths", "said"),
+    [([3e6, 123.0, 1000.0], "120 to 3e+06"), ([4567.0, 31.4], "31 to 4,600"), ([124.0, 121.0], "120")],
+)
+def test_a_range_of_widths_is_told_from_the_smallest_to_the_largest(widths, said):
+    assert clustered.width_range(np.array(widths)) == f"N* = {said}"
+
+
 def test_nearly_of_the_form_is_not_of_the_form():
     task = tasks.clustered(12, overlap=0.3)
     np.testing.assert_allclose(clustered.class_overlaps(task), [3 * [0.3], 3 * [1.0]])

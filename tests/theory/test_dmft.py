@@ -211,6 +211,20 @@ def test_what_a_flow_does_not_give(task):
         assert not dmft.antk(dmft.population(task, "relu", 1.0, 0.1, **short)).converged
 
 
+@pytest.mark.filterwarnings("ignore:aNTK did not converge")
+def test_predictor_of_a_short_path_keeps_what_decay_has_left_of_the_start(one):
+    """At x ⊥ the training input: h* = (1 − λ dt)^n z, and f* = ⟨φ(h*)⟩⟨φ(h)⟩ α, as z is Gaussian."""
+    one = tasks.Task(np.sqrt([[2.0], [0.0]]), one.labels, one.targets)
+    options = {"duration": 1.0, "num_neurons": 40_000, "average_steps": 1, "test_inputs": [[0.0], [3.0]]}
+    path = dmft.population(one, "relu", 1.0, 0.3, num_records=1, **options)
+    antk, left = dmft.antk(path), (1 - 0.3 * path.step) ** path.num_steps
+    assert 0.6 < left < 0.8
+    scale = left * 3 / 2**0.5 / (2 * np.pi) ** 0.5
+    expected = scale * np.maximum(path.preactivations, 0).mean() * antk.dual_field
+    for inputs in (None, np.array([[0.0], [3.0]])):
+        np.testing.assert_allclose(antk.predict(inputs), expected, rtol=0.03)
+
+
 def test_records_lie_at_their_times_whatever_the_step(task):
     """A step that does not divide the time between two records is taken a little shorter."""
     given = {"duration": 1.0, "num_records": 3, "num_neurons": 8, "average_steps": 0}

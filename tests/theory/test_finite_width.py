@@ -1,5 +1,6 @@
 """The 1/N of the sigmoidal theory against networks of two inputs, whose posterior is a sum over a grid."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -150,6 +151,20 @@ def test_outputs_are_the_targets_at_any_width_without_temperature(ratios):
         assert found == pytest.approx(0, abs=1e-5)
     squares = finite_width.correction(solution, np.square(points[:, 0]), lambda s, k: cumulants(s)[k], 1)
     assert abs(squares) > 0.1  # of another property there is
+
+
+@pytest.mark.parametrize("name", ["theory", "twins"])
+def test_solutions_by_laplaces_formula_are_refused(name, request):
+    solution = replace(request.getfixturevalue(name), method="laplace")
+    code = np.ones((1, len(solution.dual_field)), bool)
+    for asked in (
+        lambda: finite_width.correction(solution, np.ones(1)),
+        lambda: finite_width.numbers(solution, code, 20),
+        lambda: finite_width.readout_moments(solution, code[0], 0, 20),
+        lambda: finite_width.preactivation_moments(solution, code[0], 0, 20),
+    ):
+        with pytest.raises(ValueError, match="solution: got one by 'laplace'"):
+            asked()
 
 
 def test_finite_width_adds_no_neurons(theory):

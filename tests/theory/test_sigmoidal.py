@@ -10,7 +10,7 @@ from coding_schemes import coding, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC, sample
-from coding_schemes.theory import _convex_dual, deep_sigmoidal, sigmoidal
+from coding_schemes.theory import _convex_dual, clustered, deep_sigmoidal, sigmoidal
 from scipy.special import erf, logsumexp, ndtr
 from scipy.stats import norm
 
@@ -556,3 +556,25 @@ def test_transition_along_the_targets_agrees_with_a_scan():
     assert 0.46 < y_minus < 0.49
     assert sigmoidal.solve(task, 1e-3, class_targets=one_hot(y_minus - 0.01)).occupancy([1, 1, 1]) < 0.01
     assert sigmoidal.solve(task, 1e-3, class_targets=one_hot(y_minus + 0.01)).occupancy([1, 1, 1]) > 0.01
+
+
+@pytest.mark.parametrize(
+    ("solver", "task"),
+    [
+        (sigmoidal, tasks.toy(40, (0.5, 0.5), y_minus=0.5)),
+        (clustered, tasks.clustered(40, (0.5, 0.5), overlap=0.5)),
+    ],
+    ids=["sigmoidal", "clustered"],
+)
+def test_newton_steps_of_all_levels_are_counted(solver, task, monkeypatch):
+    steps, minimum = [], _convex_dual.minimum
+
+    def counted(*arguments):
+        found = minimum(*arguments)
+        steps.append(found[2])
+        return found
+
+    for module in (_convex_dual, sigmoidal):
+        monkeypatch.setattr(module, "minimum", counted)
+    assert solver.solve(task, 0.01).num_steps == sum(steps)
+    assert np.count_nonzero(steps) > 3

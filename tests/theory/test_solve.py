@@ -397,6 +397,10 @@ def test_solvers_keep_the_parts_they_need():
     direct = theory.relu.solve(TOY, T)
     chosen = theory.solve(TOY, network, T, max_rounds=50)  # by an option of its own
     np.testing.assert_array_equal(chosen.readouts, direct.readouts)
+    soft, options = theory.relu.solve(TOY, T, nonlinearity="softplus"), {"max_rounds": 50}
+    np.testing.assert_array_equal(
+        theory.solve(TOY, Network(1, 60, "softplus"), T, **options).kernel(), soft.kernel()
+    )
     finite = theory.solve(TOY, network, T, finite_width=True)
     np.testing.assert_array_equal(finite.readouts, theory.relu.finite_size(direct, 60).readouts)
     np.testing.assert_allclose(finite.probabilities.sum(), 3 + 57 / 60)

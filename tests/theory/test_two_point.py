@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import jax
 import numpy as np
 import pytest
 from coding_schemes.theory import two_point
@@ -69,11 +70,14 @@ def test_representations_that_start_on_the_wrong_side_pass_through_each_other():
     np.testing.assert_allclose(s.w, (decoder * dh) ** 2 - 0.7 * decoder * dh, atol=1e-6)
 
 
-def test_solutions_compose(trajectory):
+@pytest.mark.parametrize("precise", [True, False], ids=["double", "single"])
+def test_solutions_compose(trajectory, precise):
+    """To more digits than single precision has, whatever that of the session is."""
     half = trajectory.H[150], trajectory.Q[150], trajectory.w[150]
-    rest = two_point.solve(*half, **RATES, dy2=0.5, times=TIMES[150:])
-    np.testing.assert_allclose(rest.H, trajectory.H[150:], rtol=1e-6)
-    np.testing.assert_allclose(rest.w, trajectory.w[150:], atol=1e-8)
+    with jax.enable_x64(precise):
+        rest = two_point.solve(*half, **RATES, dy2=0.5, times=TIMES[150:])
+    np.testing.assert_allclose(rest.H, trajectory.H[150:], rtol=3e-9)
+    np.testing.assert_allclose(rest.w, trajectory.w[150:], atol=5e-10)
 
 
 @pytest.mark.parametrize(("H0", "Q0", "w0"), [(0.01, 0.002, -0.01), (2.0, 0.3, 0.1), (0.3, 3.0, 2.0)])
