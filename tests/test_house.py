@@ -43,6 +43,12 @@ def test_the_first_open_cell_runs_by_itself(chapter):
     assert subprocess.run(command, input=source, text=True, capture_output=True).returncode == 0
 
 
+def test_no_random_generator_is_without_its_seed():
+    """Otherwise no build gives the numbers of another."""
+    modules = [path for folder in (LIB, LIB.parent / "notebooks") for path in folder.rglob("*.py")]
+    assert [path for path in modules if "default_rng()" in path.read_text(encoding="utf-8")] == []
+
+
 def test_the_science_imports_no_pictures_and_no_notebooks():
     code = (
         "import sys, pkgutil, importlib, coding_schemes\n"

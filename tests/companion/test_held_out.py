@@ -106,12 +106,19 @@ def test_training_and_test_inputs_of_any_nonlinearity_and_of_classes_of_any_size
         posterior=SimpleNamespace(network=Network(1, 5, name)),
     )
     task = SimpleNamespace(labels=labels, num_classes=3, held_out=(None, test_labels, None))
-    shown = held_out.training_and_test(SimpleNamespace(task=task, learned=learned))
+    draw = SimpleNamespace(task=task, learned=learned)
+    shown = held_out.training_and_test(draw)
     assert shown["labels"].tolist() == [0, 0, 1, 1, 2]  # of class 2 one test input
     order = [int(np.flatnonzero(first[0, :, 1] == value)[0]) for value in shown["activations"][0][:, 0]]
     assert sorted(order) == list(range(5))
     np.testing.assert_array_equal(shown["activations"][0], first[0][order][:, [1, 3, 0, 4, 2]])
     np.testing.assert_array_equal(shown["activations"][1], second[0][order][:, [1, 3, 2, 5, 0]])
     assert ("codes" in shown) == (name in ("sigmoidal", "erf"))
+    if "codes" in shown:
+        both, middle = held_out.codes(draw), 0.5 * (name == "sigmoidal")
+        for found, phi, own in zip(both, (first, second), (labels, test_labels), strict=True):
+            means = [phi[..., own == c].mean(-1) for c in range(3)]
+            np.testing.assert_array_equal(found, np.stack(means, axis=-1) > middle)
+        assert shown["codes"] == ["-".join(str(int(c)) for c in code) for code in both[0][0][order]]
     if name == "relu":
         assert np.all(np.diff(np.square(first[0]).mean(1)[order]) <= 0)

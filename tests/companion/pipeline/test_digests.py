@@ -11,8 +11,12 @@ DATA = "import pathlib\n\nHERE = pathlib.Path(__file__).with_name('style.mplstyl
 
 
 @pytest.fixture
-def book(tmp_path):
-    """The small book's sources; the chapter on even numbers reads data, that on loud words does not."""
+def book(tmp_path, monkeypatch):
+    """The small book's sources; the chapter on even numbers reads data, that on loud words does not.
+
+    In a working tree with edits, which stays one whatever is edited.
+    """
+    monkeypatch.setattr(Project, "commit", "ab12cd3-dirty")
     root = small_book.write(tmp_path / "book")
     for name, text in {
         "lib/small/data.py": DATA,

@@ -66,6 +66,27 @@ def test_a_parameter_that_the_chapter_does_not_set_is_refused_beside_any_that_it
         execution.prepare(chapter, {"sede": 0} | known | {"sead": 0})
 
 
+@pytest.mark.parametrize(
+    ("cell", "text", "value"),
+    [
+        ("x: str | None = 'a'", "None", None),
+        ("x: str | None = None", "a b", "a b"),
+        ("x: str = 'a'", "None", "None"),
+        ("x = 'a'", "3", "3"),
+        ("x: int | None = 1", "None", None),
+        ("x = 1.0", "2", 2),
+        ("x = True", "False", False),
+        ("x: list[float] = [1.0]", "(1, 2)", [1, 2]),
+        ("x = None", "a", "a"),
+    ],
+)
+def test_a_typed_parameter_is_read_as_its_default_or_annotation_says(tmp_path, cell, text, value):
+    (tmp_path / "even.py").write_text(f'# %% tags=["parameters"]\n{cell}\n')
+    found = execution.parse_parameters(tmp_path / "even.py", {"x": text})
+    assert found == {"x": value}
+    assert type(found["x"]) is type(value)
+
+
 def test_killed_page_builder_is_named(monkeypatch, tmp_path):
     killed = subprocess.CompletedProcess([], -signal.SIGKILL, "", "")
     monkeypatch.setattr(site.subprocess, "run", lambda *_, **__: killed)

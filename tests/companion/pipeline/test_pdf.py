@@ -18,6 +18,8 @@ def test_the_joined_page_holds_every_page_and_its_links_lead_to_places_in_it(bui
     ids = re.findall(r'\bid="([^"]*)"', page)
     assert len(set(ids)) == len(ids)
     assert set(re.findall(r'href="#([^"]*)"', page)) <= set(ids)
+    joined = pdf.listed_pages(Project(built_book).told("_toc.yml"))
+    assert [name for name in joined if f'href="{name}.html' in page] == []
     files = set(re.findall(r'(?:src|href)="([^"#]+)"', page))
     assert "_images/line.svg" in files
     missing = [file for file in files if not (Project(built_book).html / file.partition("?")[0]).exists()]

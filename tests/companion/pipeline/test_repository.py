@@ -20,6 +20,22 @@ OURS = "https://github.com/owner/name"
 
 
 @pytest.mark.parametrize(
+    ("repository", "address"),
+    [
+        ("https://github.com/Owner/Name", "https://owner.github.io/Name"),
+        ("https://host.org/owner/name", None),
+        ("https://github.com.host.org/owner/name", None),
+        (None, None),
+    ],
+)
+def test_only_a_repository_on_github_has_githubs_place_for_its_pages(
+    repository, address, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(Project, "repository", repository)
+    assert Project(small_book.write(tmp_path / "book")).pages_address == address
+
+
+@pytest.mark.parametrize(
     ("remote", "address"),
     [
         ("https://github.com/owner/name.git", OURS),

@@ -8,7 +8,7 @@ import pytest
 import small_book
 from companion import formats
 from companion.pipeline import seeds
-from companion.pipeline.project import Project
+from companion.pipeline.project import BuildError, Project
 
 RECORD = small_book.RECORD | {
     "quantity": "numbers",
@@ -82,6 +82,20 @@ def test_nothing_is_said_of_an_empty_ledger(tmp_path):
     assert seeds.ledgers(project) == {}
     assert seeds.summary({}) == seeds.summary({"quick": {}}) == ""
     assert seeds.summary({"quick": {"one": seeds.ledger([[SIDE]])}}) == ""
+
+
+@pytest.mark.parametrize("lost", ["claims", "distances", "count", "squares"])
+def test_a_spoiled_ledger_is_refused_where_it_is_read(tmp_path, lost):
+    row = seeds.ledger([[RECORD]])
+    del (row if lost in row else row["distances"])[lost]
+    for project in (Project(tmp_path, "quick"), Project(tmp_path, "paper")):
+        seeds.path(project).parent.mkdir(exist_ok=True)
+        seeds.path(project).write_text(json.dumps({"one": row}))
+        for read in (seeds.read, seeds.ledgers):
+            with pytest.raises(
+                BuildError, match=rf"seeds-{project.preset}.json is spoiled .*make seeds again"
+            ):
+                read(project)
 
 
 def test_rows_of_other_chapters_stay(tmp_path):
