@@ -9,6 +9,7 @@ from adaptive_kernels import runs
 from coding_schemes.networks import Network
 from coding_schemes.theory import adaptive_kernel
 from companion.findings import Estimate
+from companion.workbench import Equilibrium
 
 
 def test_entries_and_alignment_of_a_block_kernel():
@@ -19,6 +20,11 @@ def test_entries_and_alignment_of_a_block_kernel():
     assert runs.alignment(np.outer(y, y), task.targets) == pytest.approx(1)
     assert runs.alignment(np.eye(6), task.targets) == pytest.approx(6**-0.5)
     assert runs.overlaps(kernel, task) == pytest.approx(2 + 0.5 * 6)
+
+
+def test_stored_networks_are_in_equilibrium_where_they_converged():
+    stored = {"converged": np.array([True, False]), "verdicts": np.array(["meet", "differ"])}
+    assert runs.stored_sampler(stored) == [Equilibrium(True, "meet"), Equilibrium(False, "differ")]
 
 
 def test_teacher_labels_inputs_by_their_side():

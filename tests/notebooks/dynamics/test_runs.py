@@ -67,9 +67,26 @@ def test_decay_time_is_where_the_curve_crosses():
     series = autoregressive(0.9, (8, 300, 40, 1), 0)
     found = runs.decay_times(series, 2.0, 0.6)
     assert found.mean() == pytest.approx(2 * np.log(0.6) / np.log(0.9), rel=0.05)
-    value, error = runs.ratio(found, found)
-    assert value == 1
-    assert error == pytest.approx(2**0.5 * found.std(ddof=1) / 8**0.5 / found.mean())
+    value, error = runs.ratio(3 * found, found)
+    assert value == pytest.approx(3)
+    assert error == pytest.approx(3 * 2**0.5 * found.std(ddof=1) / 8**0.5 / found.mean())
+
+
+def test_times_of_a_motion_are_in_its_units():
+    """Of series with (1 + 0.8)/(1 − 0.8) = 9 intervals of autocorrelation."""
+    z = autoregressive(0.8, (4, 3000, 6, 4), 0)
+    info = SimpleNamespace(energy=z[..., 0, 0], squared_error=z[..., 0, 0] ** 2 + 2)
+    network = SimpleNamespace(width=6, depth=2)
+    run = SimpleNamespace(
+        preactivations=(None, z), samples=SimpleNamespace(info=info, temperature=0.1),
+        posterior=SimpleNamespace(network=network), task=SimpleNamespace(num_inputs=4),
+    )  # fmt: skip
+    motion = runs.Motion(run, 0.5, 2.0)
+    assert motion.correlation_time() == pytest.approx(0.5 * 9, rel=0.1)
+    assert motion.correlation_time(2, 2) == pytest.approx(0.5 * 9, rel=0.2)
+    np.testing.assert_allclose(motion.times[[0, -1]], [0.5, 1500])
+    assert motion.excess == pytest.approx(info.squared_error.mean() / 2 - 1)
+    assert motion.size == {"L": 2, "N": 6, "P": 4, "T": 0.1, "chains": 4, "units of time": 1500.0}
 
 
 def test_a_swap_renames_two_neurons():

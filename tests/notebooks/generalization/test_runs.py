@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 from coding_schemes import coding, tasks
+from coding_schemes.networks import Network
 from companion.findings import Estimate
 from companion.held_out import Draw, Learned, Predicted
 from companion.workbench import Equilibrium
@@ -46,6 +47,29 @@ def test_draws_have_images_and_random_numbers_of_their_own(monkeypatch):
     ]
     assert [seed for seed, _ in found] == [6, 7, 8] * 2
     assert len({tuple(jax.random.key_data(key).tolist()) for _, key in found}) == 6
+
+
+def test_neurons_shown_are_evenly_taken_and_of_the_relu_the_most_active():
+    """Linear ones in order of activity, sigmoidal ones by their code on training images."""
+    rng, labels = np.random.default_rng(0), np.arange(12) // 4
+    task = SimpleNamespace(labels=labels, held_out=(None, labels, None))
+    first = {}
+    for name in ("linear", "sigmoidal", "relu"):
+        phi, other = rng.random((2, 1, 9, 12))
+        posterior = SimpleNamespace(network=Network(1, 9, name))
+        given = {"training_activations": other, "test_activations": phi, "kernel": np.cov(phi[0].T)}
+        first[name] = SimpleNamespace(task=task, learned=SimpleNamespace(posterior=posterior, **given))
+    found = runs.answers(first, num_neurons=3, num_images=4)
+    own = coding.codes(first["sigmoidal"].learned.training_activations[0], labels)
+    for name, rows, kernel in zip(first, found["activations"], found["kernels"], strict=True):
+        phi = first[name].learned.test_activations[0]
+        order = np.argsort(-np.square(phi).mean(1))
+        order = coding.sort_by_code(own, phi) if name == "sigmoidal" else order
+        taken = order[:3] if name == "relu" else order[[0, 4, 8]]
+        np.testing.assert_array_equal(rows, phi[taken][:, [0, 3, 7, 11]])
+        whole = first[name].learned.kernel[np.ix_([0, 3, 7, 11], [0, 3, 7, 11])]
+        np.testing.assert_allclose(kernel / kernel[0, 0], whole / whole[0, 0])
+    np.testing.assert_array_equal(found["labels"], [0, 0, 1, 2])
 
 
 def test_gains_split_the_error_into_mean_and_variance():

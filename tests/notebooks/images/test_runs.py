@@ -3,10 +3,14 @@
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import jax
 import numpy as np
 import pytest
-from coding_schemes import coding, data
+from coding_schemes import coding, data, planting, tasks
+from coding_schemes.networks import Network
+from coding_schemes.posterior import non_lazy
 from images import runs, stored
 from images.large_run import FULL, Settings
 
@@ -161,6 +165,42 @@ def test_neurons_are_counted_by_their_code():
     one.arrays["training_class_means_2"] = np.array([[0.9, 0.1], [0.1, 0.9], [0.8, 0.2]])
     np.testing.assert_array_equal(one.code_sizes, [2, 1])
     assert one.shared == pytest.approx(np.array([[1, -1], [-1, 1]]))
+
+
+def test_neurons_of_either_layer_are_grouped_by_their_own_code():
+    one, labels = made_up([1, 2, 3, 4]), np.array([0, 0, 1])
+    kinds = {1: np.array([0, 1, 0, 1, 0]), 2: np.array([0, 0, 1, 1, 1])}  # of five neurons
+    one.arrays.update({"training_labels": labels, "test_labels": labels[::-1]})
+    for layer, kind in kinds.items():
+        phi = (kind[:, None] == labels) + 0.01 * np.arange(5)[:, None]
+        one.arrays.update({f"training_activations_{layer}": phi, f"test_activations_{layer}": phi[:, ::-1]})
+    shown = one.layers()
+    assert shown["labels"].tolist() == [0, 1]
+    for row in shown["activations"]:
+        for layer, panel in zip((1, 2), row, strict=True):
+            assert panel.shape == (5, 2)
+            sides = (panel[:, 0] > panel[:, 1]).astype(int)
+            assert np.count_nonzero(np.diff(sides)) == 1
+            assert sides.sum() == np.count_nonzero(kinds[layer] == 0)
+
+
+@pytest.mark.key_reuse  # all answer with the same noise
+def test_features_of_reuse_are_those_of_networks_from_both_starts(monkeypatch):
+    """Runs that end where they start: the second network is theory's, and that without a run another."""
+    task, network = tasks.mnist(12, 6), Network(1, 8, "linear")
+
+    def stay(posterior, key, init, **_):
+        weights = posterior.prior(key) if isinstance(init, str) else init
+        return SimpleNamespace(final=jax.tree.map(lambda leaf: leaf[None], weights))
+
+    monkeypatch.setattr(stored, "sample", stay)
+    found = stored.features_on(task, "linear", 8, task.inputs, 0)
+    assert [len(each) for each in found] == [2, 1, 1]
+    given = non_lazy(task, network, stored.TEMPERATURE)
+    theory = stored.held_out.predicted(task, network, stored.TEMPERATURE).solution
+    planted = planting.planted(jax.random.key(0), theory, given)
+    np.testing.assert_allclose(found[0][1], network.phi(given.preactivations(planted)[-1]), atol=1e-4)
+    assert np.abs(found[0][0] - found[2][0]).max() > 0.1
 
 
 def test_what_is_explained_at_least():

@@ -1,15 +1,19 @@
 """What the chapter on the phase diagram measures: schemes, numbers, extrapolations, laws and groups."""
 
+import ast
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import jax
+import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from coding_schemes.networks import Network
 from coding_schemes.sampling import SampleInfo, Samples
 from coding_schemes.theory import sigmoidal
-from companion import workbench
+from companion import figures, workbench
 from phases import runs
 from test_calibration import assert_calibrated
 
@@ -98,6 +102,8 @@ def test_the_variance_of_the_readouts_falls_with_temperature():
     assert cold > warm > 5 * hot
     assert hot == pytest.approx(3 / 20, rel=0.15)  # the prior's: three outputs of variance 1/P
     assert runs.predicted_variance(20, 0.5, 0.04, 1e6) == pytest.approx(warm, rel=1e-4)
+    prior = runs.predicted_variance(20, 0.5, 1e3, 5)  # of five independent neurons about their mean
+    assert prior == pytest.approx(3 / 20 * (1 - 1 / 5), rel=1e-2)
 
 
 def test_the_variance_at_finite_width_does_not_depend_on_where_readouts_are_counted_from(monkeypatch):
@@ -112,6 +118,27 @@ def test_the_variance_at_finite_width_does_not_depend_on_where_readouts_are_coun
 
     monkeypatch.setattr(runs, "sigmoidal", SimpleNamespace(**vars(sigmoidal) | {"readout_ensemble": moved}))
     assert runs.predicted_variance(20, 0.5, 0.04, 20) == pytest.approx(found, rel=1e-5)
+
+
+def test_strips_name_the_codes_of_the_neurons_beside_them():
+    """The chapter's own drawing: every row of a panel has, at its height, the color of its code."""
+    chapter = ast.parse(Path(runs.__file__).with_name("chapter.py").read_text(encoding="utf-8"))
+    (drawing,) = (node for node in chapter.body if getattr(node, "name", "") == "two_rows")
+    given = {"figures": figures, "np": np, "plt": plt}
+    exec(compile(ast.Module([drawing], []), "two_rows", "exec"), given)
+    codes = [[["1-1-0", "0-1-1", "1-1-1"]], [["1-0-1", "1-0-1", "0-1-1"]]]
+    figure = given["two_rows"](
+        np.random.default_rng(0).random((2, 1, 3, 6)), np.arange(6) // 2, [""], [], codes
+    )
+    figure.canvas.draw()
+    panels = [axis for axis in figure.axes if axis.get_images()]
+    for panel, names in zip(panels, np.reshape(codes, (2, 3)), strict=True):
+        (strip,) = panel.child_axes
+        for k, (name, patch) in enumerate(zip(names, strip.patches, strict=True)):
+            assert mpl.colors.to_hex(patch.get_facecolor(), False) == figures.CODE_COLORS[name].lower()
+            middle = strip.transData.transform((0.5, patch.get_y() + patch.get_height() / 2))
+            assert panel.transData.inverted().transform(middle)[1] == pytest.approx(k)
+    plt.close(figure)
 
 
 def test_the_explorers_shares_are_held_against_the_atlas_next_to_it_in_temperature(tmp_path, monkeypatch):

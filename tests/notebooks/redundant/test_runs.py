@@ -10,6 +10,7 @@ from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.theory import finite_width, sigmoidal
 from redundant import runs
+from scipy import stats
 from test_calibration import assert_calibrated
 
 
@@ -80,6 +81,9 @@ def test_perfect_groups_explain_everything():
 def test_fishers_combination_is_uniform_where_its_tests_are():
     found = [runs.combined(row) for row in np.random.default_rng(0).random((2000, 12))]
     assert np.mean(np.array(found) < 0.1) == pytest.approx(0.1, abs=0.03)
+    two = np.array([[1e-9, 0.9], [0.5, 0.8]])  # of one of them the misfit shows
+    assert runs.combined(two) == pytest.approx(stats.chi2.sf(-2 * np.log(two).sum(), 8))
+    assert 0 < runs.combined(np.array([0.0, 0.5])) < 1e-290
 
 
 @pytest.mark.parametrize("between", [0.0, 1.0])
