@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
+from companion import formats
+from companion.pipeline import manifest
+
 REPOSITORY = Path(__file__).parents[1]
 # What a check leaves, of a chapter that has not moved yet: the fields that every record has
 RECORD = {
@@ -26,6 +30,24 @@ RECORD = {
     "lacking": "",
     "size": {},
     "source": "theory",
+}
+CONTROL = {
+    "description": "three",
+    "computed": 6.0,
+    "uncertainty": None,
+    "expected": None,
+    "passed": False,
+    "spared": [],
+}
+NUMBERS = RECORD | {
+    "quantity": "numbers",
+    "computed": [18.1, 5.8],
+    "expected": [18.0, 6.0],
+    "uncertainty": [0.1, 0.1],
+    "predicate": "within 3 s.e.",
+    "control": CONTROL,
+    "headline": True,
+    "size": {"N": 60},
 }
 SMALL_BOOK = {
     "lib/small/__init__.py": "",
@@ -157,6 +179,29 @@ def write(root):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     return root
+
+
+def notebook(records=(), figures=()):
+    """A notebook whose one cell has put out records of findings, and figures."""
+    shown = [{formats.CHECK_TYPE: each} for each in records] + [
+        {formats.FIGURE_TYPE: each} for each in figures
+    ]
+    outputs = [nbformat.v4.new_output("display_data", each) for each in shown]
+    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("pass", id="one", outputs=outputs)])
+
+
+def finish(chapter, records=(), figures=()):
+    """Leave what the execution of a chapter leaves, beside the artifacts that are there."""
+    chapter.artifacts.mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook(records, figures), chapter.notebook)
+    manifest.seal(chapter.manifest, chapter.folder, chapter.made_from)
+
+
+def git(root, *words):
+    """Run git in a folder, as somebody; returns what it prints."""
+    us = ("-c", "user.name=test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false")
+    done = subprocess.run(["git", *us, *words], cwd=root, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
 
 
 def environment():

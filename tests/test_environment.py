@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import small_book
 import yaml
-from companion.pipeline import environment, manifest
+from companion.pipeline import environment
 from companion.pipeline.project import Project
 from packaging.requirements import Requirement
 from packaging.version import Version
@@ -148,9 +148,7 @@ def test_a_preview_takes_over_whole_results_and_shows_pages_with_a_verdict_that_
     (root / ".ci").mkdir()
     shutil.copy(ROOT / ".ci/preview", root / ".ci")
     for chapter in Project(root, "paper").chapters[: None if preset == "paper" else 1]:
-        chapter.folder.mkdir(parents=True)
-        chapter.notebook.write_text("{}")
-        manifest.seal(chapter.manifest, chapter.folder, chapter.made_from)
+        small_book.finish(chapter)
     make = tmp_path / "make"
 
     def preview(made):

@@ -1,9 +1,9 @@
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 from coding_schemes import paths
+from small_book import git
 
 
 def test_repository_root_is_found_from_a_folder_inside(monkeypatch, tmp_path):
@@ -25,9 +25,8 @@ def test_repository_root_falls_back_on_this_checkout(monkeypatch, tmp_path):
 def test_commit_is_git_s_or_unknown(monkeypatch, tmp_path):
     monkeypatch.setattr(paths, "repository_root", lambda: tmp_path)
     assert paths.commit() == "unknown"
-    author = ["-c", "user.name=n", "-c", "user.email=e", "-c", "commit.gpgsign=false"]
-    for command in (["init", "-q"], [*author, "commit", "-q", "--allow-empty", "-m", "first"]):
-        subprocess.run(["git", "-C", str(tmp_path), *command], check=True)
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "commit", "-q", "--allow-empty", "-m", "first")
     head = (tmp_path / ".git" / "HEAD").read_text().split()[-1]
     assert (tmp_path / ".git" / head).read_text().startswith(paths.commit())
     monkeypatch.setenv("PATH", "")

@@ -64,16 +64,7 @@ FAILS = OPEN | {"passed": False, "because": "small", "sampler": None}
 @pytest.mark.parametrize(
     "lacks",
     [
-        {
-            "control": {
-                "description": "c",
-                "computed": 1.0,
-                "uncertainty": None,
-                "expected": None,
-                "passed": True,
-                "spared": [],
-            }
-        },
+        {"control": small_book.CONTROL | {"passed": True}},
         {"sampler": {"state": "not shown", "verdict": "R-hat 1.4"}},
     ],
 )

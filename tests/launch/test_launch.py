@@ -13,7 +13,7 @@ import nbformat
 import pytest
 from companion.pipeline import execution, manifest, site
 from companion.pipeline.project import Project
-from small_book import REPOSITORY
+from small_book import REPOSITORY, git
 
 ADDRESS = "https://github.com/owner/name"
 FIRST = ("structure", 4)  # a chapter, and how many of its cells are run: up to its first results
@@ -41,17 +41,12 @@ print("whole")
 """
 
 
-def git(folder, *words):
-    command = ["git", "-c", "user.name=test", "-c", "user.email=test@example.org", *words]
-    return subprocess.run(command, cwd=folder, check=True, capture_output=True).stdout
-
-
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory):
     """The branch that is launched, from this checkout; chapters stand for themselves executed."""
     root, target = tmp_path_factory.mktemp("here") / "source", tmp_path_factory.mktemp("there") / "launch"
     root.mkdir()
-    files = git(REPOSITORY, "ls-files", "-z", "--cached", "--others", "--exclude-standard").decode()
+    files = git(REPOSITORY, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     for name in filter(None, files.split("\0")):
         if (REPOSITORY / name).is_file():
             (root / name).parent.mkdir(parents=True, exist_ok=True)

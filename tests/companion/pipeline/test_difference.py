@@ -3,34 +3,17 @@
 import json
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import nbformat
 import numpy as np
 import pytest
 import small_book
-from companion import formats
 from companion.pipeline import claims, difference, front, kept, manifest, reports, scoreboard
 from companion.pipeline.project import MANIFEST, BuildError, Project
+from small_book import git
 
-RECORD = small_book.RECORD | {
-    "quantity": "numbers",
-    "computed": [18.1, 5.8],
-    "expected": [18.0, 6.0],
-    "uncertainty": [0.1, 0.1],
-    "predicate": "within 3 s.e.",
-    "control": {
-        "description": "d",
-        "computed": 0.0,
-        "uncertainty": None,
-        "expected": None,
-        "passed": False,
-        "spared": [],
-    },
-    "headline": True,
-    "size": {"N": 60},
-}
+RECORD = small_book.NUMBERS
 CODES = RECORD | {"id": "B2", "quantity": "codes", "computed": ["1-0"], "expected": None, "uncertainty": None}
 
 
@@ -38,14 +21,12 @@ def executed(folder, name, told, arrays):
     """A chapter as its execution leaves it."""
     artifacts = folder / "artifacts"
     artifacts.mkdir(parents=True)
-    outputs = [nbformat.v4.new_output("display_data", {formats.CHECK_TYPE: record}) for record in told]
     for figure, each in arrays.items():
         np.savez(artifacts / f"{figure}.npz", **each)
         (artifacts / f"{figure}.svg").write_text("<svg/>")
-        shown = {"name": figure, "file": f"{figure}.svg", "caption": "Seen. Paper A, Fig. 2a."}
-        outputs.append(nbformat.v4.new_output("display_data", {formats.FIGURE_TYPE: shown}))
-    cell = nbformat.v4.new_code_cell("pass", id="one", outputs=outputs)
-    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), folder / f"{name}.ipynb")
+    caption = "Seen. Paper A, Fig. 2a."
+    figures = [{"name": figure, "file": f"{figure}.svg", "caption": caption} for figure in arrays]
+    nbformat.write(small_book.notebook(told, figures), folder / f"{name}.ipynb")
 
 
 @pytest.fixture
@@ -202,11 +183,6 @@ def commits(tmp_path, monkeypatch):
     root = small_book.write(tmp_path / "book")
     monkeypatch.chdir(root)
 
-    def git(*words):
-        us = ("-c", "user.name=test", "-c", "user.email=test@example.org")
-        done = subprocess.run(["git", *us, *words], check=True, capture_output=True, text=True)
-        return done.stdout.strip()
-
     def commit(record=None, x=()):
         if record:
             folder = root / kept.FOLDER / "even"
@@ -214,11 +190,11 @@ def commits(tmp_path, monkeypatch):
             told = {"commit": "0" * 12, "date": "2026-11-27", "records": [record], "figures": {}}
             (folder / kept.FILE).write_text(json.dumps(told))
             np.savez_compressed(folder / "line.npz", x=np.asarray(x, np.float32))
-        git("add", "--force", ".")
-        git("commit", "--quiet", "--allow-empty", "-m", "one")
-        return git("rev-parse", "--short", "HEAD")
+        git(root, "add", "--force", ".")
+        git(root, "commit", "--quiet", "--allow-empty", "-m", "one")
+        return git(root, "rev-parse", "--short", "HEAD")
 
-    git("init", "--quiet")
+    git(root, "init", "--quiet")
     return commit
 
 

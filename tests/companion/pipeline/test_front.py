@@ -12,6 +12,7 @@ import matplotlib.image
 import nbformat
 import numpy as np
 import pytest
+import small_book
 import yaml
 from companion import formats
 from companion.pipeline import front, manifest, provenance, scoreboard, sections, site
@@ -42,10 +43,7 @@ def book(tmp_path):
         chapter.artifacts.mkdir(parents=True)
         matplotlib.image.imsave(chapter.artifacts / "wide_one.png", np.zeros((100, 2 * front.THUMBNAIL)))
         shown = {"name": "wide_one", "file": "wide_one.png", "caption": caption}
-        output = nbformat.v4.new_output("display_data", {formats.FIGURE_TYPE: shown, "text/plain": ""})
-        cell = nbformat.v4.new_code_cell(outputs=[output])
-        nbformat.write(nbformat.v4.new_notebook(cells=[cell]), chapter.notebook)
-        manifest.seal(chapter.manifest, chapter.folder, chapter.made_from)
+        small_book.finish(chapter, figures=[shown])
         return project
 
     return make

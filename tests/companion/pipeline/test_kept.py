@@ -9,7 +9,7 @@ import yaml
 from companion import formats
 from companion.pipeline import accepted, claims, front, kept, scoreboard, sections
 from companion.pipeline.project import BuildError
-from small_book import REPOSITORY
+from small_book import REPOSITORY, notebook
 from your_own_task import maps
 
 from tests.companion.pipeline.test_scoreboard import FAILED, HEADLINE, RECORD, executed  # noqa: F401
@@ -71,17 +71,11 @@ def test_what_is_kept_says_when_and_from_which_commit(at_paper):
 def test_the_arrays_of_figures_are_kept_with_seven_digits(executed):  # noqa: F811
     project = executed(RECORD, preset="paper")
     (chapter,) = project.chapters
-    chapter.artifacts.mkdir(parents=True)
     (chapter.artifacts / "one.svg").write_text("<svg/>")
     np.savez(chapter.artifacts / "one.npz", x=np.array([np.pi, 1e-9]), names=np.array(["a"]), n=np.arange(3))
     np.savez(chapter.artifacts / "film.npz", x=np.random.default_rng(0).random(300_000))  # 1.2 MB as kept
     shown = [{"name": name, "file": "one.svg", "caption": "c"} for name in ("one", "bare", "film")]
-    outputs = [
-        nbformat.v4.new_output("display_data", {formats.FIGURE_TYPE: one, "text/plain": ""}) for one in shown
-    ]
-    nbformat.write(
-        nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(outputs=outputs)]), chapter.notebook
-    )
+    nbformat.write(notebook(figures=shown), chapter.notebook)
     folder = kept.keep(project, chapter)
     figures = kept.read(project)["even"].figures
     assert figures["one"]["arrays"] == "one.npz"
@@ -101,15 +95,12 @@ def test_the_arrays_of_figures_are_kept_with_seven_digits(executed):  # noqa: F8
 def test_what_the_last_run_did_not_publish_is_kept_no_longer(executed):  # noqa: F811
     project = executed(RECORD, preset="paper")
     (chapter,) = project.chapters
-    chapter.artifacts.mkdir(parents=True)
     for names in (("old", "same"), ("same", "new"), ()):
         for name in names:
             (chapter.artifacts / f"{name}.svg").write_text("<svg/>")
             np.savez(chapter.artifacts / f"{name}.npz", x=np.arange(3))
         shown = [{"name": name, "file": f"{name}.svg", "caption": "c"} for name in names]
-        outputs = [nbformat.v4.new_output("display_data", {formats.FIGURE_TYPE: one}) for one in shown]
-        cells = [nbformat.v4.new_code_cell(outputs=outputs)]
-        nbformat.write(nbformat.v4.new_notebook(cells=cells), chapter.notebook)
+        nbformat.write(notebook(figures=shown), chapter.notebook)
         folder = kept.keep(project, chapter)
         files = {f"{name}.{kind}" for name in names for kind in ("svg", "npz")}
         assert {path.name for path in folder.iterdir()} == {kept.FILE} | files

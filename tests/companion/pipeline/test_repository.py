@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import re
+import shutil
 import subprocess
 import sys
 import warnings
@@ -13,6 +14,8 @@ import small_book
 import yaml
 from companion.pipeline import site
 from companion.pipeline.project import BuildError, Project, web_address
+from faults.builds import edit
+from small_book import git
 
 from tests.test_metadata import OF_THE_CHECKER, lacks
 
@@ -61,8 +64,8 @@ def test_address_of_a_remote(remote, address):
 def root(tmp_path):
     """A folder with git and a remote, and nothing else that tells an address."""
     (tmp_path / "_config.yml").write_text("repository: {url: ''}\n")
-    for command in (["init", "-q"], ["remote", "add", "origin", "git@github.com:remote/name.git"]):
-        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "remote", "add", "origin", "git@github.com:remote/name.git")
     return tmp_path
 
 
@@ -80,7 +83,7 @@ def test_no_address_without_remote_or_in_a_folder_of_another_repository(root):
     inside.mkdir()
     (inside / "_config.yml").write_text("")
     assert Project(inside).repository is None
-    subprocess.run(["git", "remote", "remove", "origin"], cwd=root, check=True)
+    git(root, "remote", "remove", "origin")
     assert Project(root).repository is None
 
 
@@ -93,8 +96,7 @@ def test_what_is_configured_must_be_an_address(root):
 def test_pages_are_made_anew_for_another_address(tmp_path):
     root = small_book.write(tmp_path / "book")
     before = Project(root).pages_stamp
-    config = root / "_config.yml"
-    config.write_text(config.read_text().replace('url: ""', f"url: {OURS}"))
+    edit(root / "_config.yml", 'url: ""', f"url: {OURS}")
     assert Project(root).pages_made_from["address of the repository"] == OURS
     assert Project(root).pages_stamp != before
 
@@ -111,7 +113,7 @@ def test_pages_are_made_anew_for_another_address(tmp_path):
 )
 def test_buttons_that_the_theme_can_draw_for_a_host(root, tmp_path_factory, address, repository, issues):
     (root / "_config.yml").write_text(f"repository: {{url: '{address or ''}'}}\n")
-    subprocess.run(["git", "remote", "remove", "origin"], cwd=root, check=True)
+    git(root, "remote", "remove", "origin")
     made = tmp_path_factory.mktemp("site")
     site._write_config(Project(root), made)
     config = Project(made).config
@@ -132,35 +134,32 @@ def test_only_github_is_opened_by_binder_and_colab(root):
 @pytest.mark.xdist_group("pipeline")
 def test_every_page_links_to_the_repository_where_it_has_an_address(built_book, tmp_path):
     """The small book in a repository of its own, with nothing of it edited."""
-    root = small_book.shutil.copytree(built_book, tmp_path / "copy", symlinks=True)
-    address = "https://github.com/owner/name"
-    git = ["git", "-c", "user.name=test", "-c", "user.email=test@example.org"]
-    for command in (["init", "-q"], ["add", "_toc.yml", "notebooks"], ["commit", "-qm", "x"]):
-        subprocess.run([*git, *command], cwd=root, check=True)
-    subprocess.run(["git", "remote", "add", "origin", "git@github.com:owner/name.git"], cwd=root, check=True)
+    root = shutil.copytree(built_book, tmp_path / "copy", symlinks=True)
+    remote = "remote add origin git@github.com:owner/name.git"
+    for command in ("init -q", "add _toc.yml notebooks", "commit -qm x", remote):
+        git(root, *command.split())
     small_book.pipeline(root, "build")
-    head = ["git", "rev-parse", "--short", "HEAD"]
-    commit = subprocess.run(head, cwd=root, check=True, capture_output=True, text=True).stdout.strip()
+    commit = git(root, "rev-parse", "--short", "HEAD")
     for name in ("book/intro", "notebooks/even", "notebooks/loud"):
         path = f"_build/quick/html/{name}.html"
         page, before = ((folder / path).read_text(encoding="utf-8") for folder in (root, built_book))
-        assert f'href="{address}"' in page
-        assert f'href="{address}/issues/new' in page
-        assert f'<a href="{address}/commit/{commit}">' in page
+        assert f'href="{OURS}"' in page
+        assert f'href="{OURS}/issues/new' in page
+        assert f'<a href="{OURS}/commit/{commit}">' in page
         assert ("Run on Colab" in page) is name.startswith("notebooks")
         assert "github.com" not in before
         assert "Run on" not in before
     even = (root / "_build/quick/html/notebooks/even.html").read_text(encoding="utf-8")
     source = (root / "notebooks/even.py").read_text().splitlines()
     (row,) = [number for number, text in enumerate(source, 1) if 'publish(figures.curves, "line"' in text]
-    assert f'<a href="{address}/blob/{commit}/notebooks/even.py#L{row}">even.py, line {row}</a>' in even
-    assert re.search(rf'{address}/commit/{commit}">commit {commit}</a> of \d{{4}}-\d\d-\d\d ·', even)
+    assert f'<a href="{OURS}/blob/{commit}/notebooks/even.py#L{row}">even.py, line {row}</a>' in even
+    assert re.search(rf'{OURS}/commit/{commit}">commit {commit}</a> of \d{{4}}-\d\d-\d\d ·', even)
     crate = json.loads((root / "_build/quick/html/ro-crate-metadata.json").read_text(encoding="utf-8"))
     (program,) = [entity for entity in crate["@graph"] if entity.get("name") == "notebooks/even.py"]
-    assert program["@id"] == f"{address}/blob/{commit}/notebooks/even.py"
-    assert program["codeRepository"] == address
+    assert program["@id"] == f"{OURS}/blob/{commit}/notebooks/even.py"
+    assert program["codeRepository"] == OURS
     check = (root / "_build/quick/html/codecheck.yml").read_text(encoding="utf-8")
-    assert yaml.safe_load(check)["repository"] == address
+    assert yaml.safe_load(check)["repository"] == OURS
     assert lacks(check) == OF_THE_CHECKER
     target = tmp_path / "launch"
     small_book.pipeline(root, "launch-tree", str(target))
@@ -173,8 +172,7 @@ def test_no_address_is_no_failure_of_the_launch_tree_and_a_chapter_not_run_is_on
     assert "no address" in small_book.pipeline(built_book, "launch-tree", str(tmp_path / "a")).stdout
     assert not (tmp_path / "a").exists()
     root = small_book.write(tmp_path / "book")
-    config = root / "_config.yml"
-    config.write_text(config.read_text().replace('url: ""', f"url: {OURS}"))
+    edit(root / "_config.yml", 'url: ""', f"url: {OURS}")
     done = small_book.pipeline(root, "launch-tree", str(tmp_path / "b"), check=False)
     assert done.returncode == 1
     assert "not run yet: even, loud" in done.stderr

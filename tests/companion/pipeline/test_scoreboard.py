@@ -3,22 +3,12 @@
 import json
 import re
 
-import nbformat
 import pytest
 import small_book
 import yaml
-from companion import formats
-from companion.pipeline import accepted, manifest, scoreboard
+from companion.pipeline import accepted, scoreboard
 from companion.pipeline.project import BuildError, Project
 
-CONTROL = {
-    "description": "three",
-    "computed": 6.0,
-    "uncertainty": None,
-    "expected": None,
-    "passed": False,
-    "spared": [],
-}
 PAGE = "scoreboard"  # of bare_page
 CHAPTERS = {"A1": "images", "A2": "adaptive_images", "A10": "images", "B1": "adaptive"}
 PANELS = {
@@ -26,7 +16,7 @@ PANELS = {
     "A2": ["Paper A, Fig. 10", "Paper A, Fig. 2"],
     "A10": ["Paper A, Fig. 2"],
 }
-RECORD = small_book.RECORD | {"id": "A1", "quantity": "twice two", "control": CONTROL}
+RECORD = small_book.RECORD | {"id": "A1", "quantity": "twice two", "control": small_book.CONTROL}
 FAILED = RECORD | {"passed": False, "because": "too few"}
 BLIND = RECORD | {"control": RECORD["control"] | {"passed": True}}
 FINDING = RECORD | {"size": {"N": 3}, "because": "too few"}
@@ -58,14 +48,7 @@ def executed(tmp_path):
             (tmp_path / name).write_text(text)
         project = Project(tmp_path, preset)
         (chapter,) = project.chapters
-        outputs = [
-            nbformat.v4.new_output("display_data", {formats.CHECK_TYPE: record, "text/plain": ""})
-            for record in records
-        ]
-        chapter.folder.mkdir(parents=True)
-        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(outputs=outputs)])
-        nbformat.write(notebook, chapter.notebook)
-        manifest.seal(chapter.manifest, chapter.folder, chapter.made_from)
+        small_book.finish(chapter, records)
         return project
 
     return make

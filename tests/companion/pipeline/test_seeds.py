@@ -6,19 +6,10 @@ import nbformat
 import numpy as np
 import pytest
 import small_book
-from companion import formats
 from companion.pipeline import seeds
 from companion.pipeline.project import BuildError, Project
 
-RECORD = small_book.RECORD | {
-    "quantity": "numbers",
-    "computed": [18.1, 5.8],
-    "expected": [18.0, 6.0],
-    "uncertainty": [0.1, 0.1],
-    "predicate": "within 3 s.e.",
-    "headline": True,
-    "size": {"N": 60},
-}
+RECORD = small_book.NUMBERS
 OFF = RECORD | {"computed": [18.5, 5.6], "passed": False, "because": "1/N"}
 SIDE = RECORD | {
     "quantity": "share",
@@ -100,10 +91,8 @@ def test_a_spoiled_ledger_is_refused_where_it_is_read(tmp_path, lost):
 
 def test_rows_of_other_chapters_stay(tmp_path):
     (tmp_path / "book").mkdir()
-    outputs = [nbformat.v4.new_output("display_data", {formats.CHECK_TYPE: RECORD, "text/plain": ""})]
-    cell = nbformat.v4.new_code_cell(outputs=outputs)
     notebook = tmp_path / "one.ipynb"
-    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), notebook)
+    nbformat.write(small_book.notebook([RECORD]), notebook)
     project = Project(tmp_path, "paper")
     seeds.keep(project, "two", [notebook])
     seeds.keep(project, "one", [notebook, notebook])
