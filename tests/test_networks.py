@@ -26,13 +26,6 @@ def test_nonlinearities_keep_float32(name):
     assert networks.nonlinearity(name)(jnp.ones(3, jnp.float32)).dtype == jnp.float32
 
 
-@pytest.mark.parametrize(("name", "degree"), [("linear", 1), ("relu", 1), ("relu_squared", 2)])
-def test_homogeneity(name, degree):
-    z = jnp.linspace(-2, 2, 9)
-    phi = networks.nonlinearity(name)
-    np.testing.assert_allclose(phi(3.0 * z), 3.0**degree * phi(z), atol=1e-12)
-
-
 @pytest.mark.parametrize("name", list(networks.NONLINEARITIES))
 def test_a_named_nonlinearity_is_known_however_it_is_written(name):
     """What one part of the library accepts, all accept: a function stands for its name."""
