@@ -71,7 +71,8 @@ def joined(project: Project) -> str:
     made = pages[first].find(class_="extra_footer")
     for tag in head:
         _move(tag, first, set())
-    articles = {_anchor(name): _article(name, page, set(pages)) for name, page in pages.items()}
+    online = project.pages_address
+    articles = {_anchor(name): _article(name, page, set(pages), online) for name, page in pages.items()}
     return render(
         "whole_book.html",
         title=project.config.get("title", ""),
@@ -86,7 +87,7 @@ def _anchor(page: str, place: str = "") -> str:
     return re.sub(r"[^\w-]", "-", f"{page.removesuffix('.html')}--{place}")
 
 
-def _article(name: str, page: BeautifulSoup, pages: set[str]) -> Tag:
+def _article(name: str, page: BeautifulSoup, pages: set[str], online: str | None) -> Tag:
     """What a page says, without what only a screen can use."""
     article = page.article
     assert article is not None, name
@@ -103,6 +104,13 @@ def _article(name: str, page: BeautifulSoup, pages: set[str]) -> Tag:
         if "loading" in tag.attrs:
             del tag["loading"]
         _move(tag, name, pages)
+    for link in article("a", href=True):  # in a PDF, a file beside the pages would be one of this machine
+        place = str(link["href"])
+        if not place.startswith("#") and not urllib.parse.urlsplit(place).scheme:
+            if online:
+                link["href"] = urllib.parse.urljoin(online.rstrip("/") + "/", place)
+            else:
+                link.unwrap()
     article["id"], article["class"] = _anchor(name), "bd-article"
     return article
 

@@ -27,6 +27,16 @@ def test_the_joined_page_holds_every_page_and_its_links_lead_to_places_in_it(bui
     assert 'loading="lazy"' not in page
 
 
+def test_links_to_other_files_lead_online_or_nowhere(built_book, monkeypatch):
+    """A relative link would carry the folder of whoever printed the book."""
+    project = Project(built_book)
+    for online, found in ((None, set()), ("https://a.org/book", {"https://a.org/book/book/claims/A1.html"})):
+        monkeypatch.setattr(Project, "pages_address", online)
+        linked = set(re.findall(r'<a [^>]*href="([^"#]+)"', pdf.joined(project)))
+        assert found <= linked
+        assert all(link.startswith("http") for link in linked), linked
+
+
 prints = pytest.mark.skipif(
     not any(map(shutil.which, pdf.BROWSERS)), reason="no Chromium or Chrome found: nothing is printed"
 )
