@@ -21,7 +21,7 @@ TOLD = re.compile(
     r"site/book/(_generated|claims)/|site/launch/.*odd|site/book/_static/paper/odd/"
 )
 POOR = re.compile(  # what may differ in a book that lacks what a book may lack
-    r"said|commands|files|report.md|site/([^/]+|book/claims/[AD]1.md|book/_generated/[cer].*|.*new.md|.*task.ipynb)$"
+    r"said|commands|files|report.md|html/ro-crate.*|site/([^/]+|book/claims/[AD]1.md|book/_generated/[cer].*|.*new.md|.*task.ipynb)$"
 )
 GROUPS = {".ipynb": "notebooks.txt", ".md": "pages.txt", ".inc": "pages.txt"}
 
