@@ -1,21 +1,36 @@
-"""Fixtures: one page of the book that lives by its script, alone in a bare page, in a real browser."""
+"""Pages in a real browser, those that live by a script alone in a bare page; the book's scripts in Node."""
 
 import functools
 import http.server
+import json
 import os
 import re
 import shutil
+import subprocess
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 
+import axe_playwright_python
 import pytest
 from companion.pipeline import site
 from playwright.sync_api import sync_playwright
 
 REPOSITORY = Path(__file__).parents[1]
+STATIC = REPOSITORY / "book" / "_static"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+FLAGS += ["--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"]
 PATIENCE_MS = 120_000  # a busy machine is slow, not wrong
+DESKTOP = {"width": 1280, "height": 900}
+PHONE = {"width": 390, "height": 844}
+BEYOND_THE_SCREEN = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
+BARRIERS = """async () => {
+    const { violations } = await axe.run(document, { resultTypes: ['violations'], preload: false });
+    return violations.flatMap(({ id, nodes }) =>
+        nodes.slice(0, 3).map(({ target, html }) => `${id}: ${target.at(-1)} ${html.slice(0, 150)}`));
+}"""
 BARE = """<!DOCTYPE html>
 <html lang="en" data-theme="light">
 <head>
@@ -43,19 +58,22 @@ def folder(request, tmp_path_factory):
     place.write_text(
         BARE.format(name, body).replace("../_static/book.css", f"{up}_static/book.css"), encoding="utf-8"
     )
-    static = REPOSITORY / "book" / "_static"
-    shutil.copytree(static, root / "_static", ignore=shutil.ignore_patterns("mathjax"))
+    shutil.copytree(STATIC, root / "_static", ignore=shutil.ignore_patterns("mathjax"))
     site.prune_styles(root)  # as the book's pages have them
     return root
 
 
-@pytest.fixture(scope="module")
-def server(folder):
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *_):
-            pass
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """Answers, and says nothing of it here."""
 
-    handler = functools.partial(Quiet, directory=str(folder))
+    def log_message(self, *_):
+        pass
+
+
+@contextmanager
+def served(folder, handler=Quiet):
+    """Address of a folder over HTTP, on this machine."""
+    handler = functools.partial(handler, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as found:
         threading.Thread(target=found.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{found.server_port}/"
@@ -63,16 +81,35 @@ def server(folder):
 
 
 @pytest.fixture(scope="module")
-def browser():
-    executable = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if executable is None:
-        if os.environ.get("CI"):
-            pytest.fail("no Chromium or Chrome found, and CI may not skip the page tests")
-        pytest.skip("no Chromium or Chrome found: pages were not opened in a browser")
+def server(folder):
+    with served(folder) as found:
+        yield found
+
+
+def missing(reason):
+    """Skip what needs a program that is not here; in CI that is a failure."""
+    if os.environ.get("CI"):
+        pytest.fail(f"{reason}, and CI may not skip what needs it")
+    pytest.skip(f"{reason}: what needs it was not tried")
+
+
+@pytest.fixture(scope="session")
+def executable():
+    return next(filter(None, map(shutil.which, BROWSERS)), None) or missing("no Chromium or Chrome found")
+
+
+@contextmanager
+def launched(executable):
     with sync_playwright() as playwright:
         found = playwright.chromium.launch(executable_path=executable, args=FLAGS, timeout=PATIENCE_MS)
         yield found
         found.close()
+
+
+@pytest.fixture(scope="module")  # one in a process at a time: other modules have their own
+def browser(executable):
+    with launched(executable) as found:
+        yield found
 
 
 @pytest.fixture
@@ -93,7 +130,7 @@ def visit(browser):
     contexts, errors = [], []
 
     def go(address, prepare=lambda page: None, **options):
-        context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
+        context = browser.new_context(viewport=DESKTOP, **options)
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(PATIENCE_MS)
@@ -112,3 +149,49 @@ def visit(browser):
     for context in contexts:
         context.close()
     assert errors == []
+
+
+def barriers(page):
+    """Where a page breaks axe's rules."""
+    page.evaluate(AXE)
+    return page.evaluate(BARRIERS)
+
+
+def rewrite(page, script, old, new, times=1):
+    """Serve one of the book's scripts with another text in place of one that stands there so many times."""
+    text = (STATIC / script).read_text(encoding="utf-8")
+    assert text.count(old) == times
+    changed = text.replace(old, new)
+    page.route(f"**/{script}", lambda route: route.fulfill(body=changed, content_type="text/javascript"))
+
+
+def enter(page, name, value):
+    """Type a value into a number's field; returns the field."""
+    field = page.locator(f"input[type=number][name={name}]")
+    field.fill(value)
+    field.press("Enter")
+    return field
+
+
+@pytest.fixture(scope="session")
+def node():
+    """Runs Node with arguments, and settings of its environment; returns what it prints."""
+    executable = shutil.which("node") or missing("no Node found")
+
+    def run(*arguments, **environment):
+        command = [executable, *map(str, arguments)]
+        done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def of_script(node):
+    """Runs a program on one of the book's scripts and values; returns the value that it prints."""
+
+    def run(program, script, *values):
+        return json.loads(node("-e", program, STATIC / script, *map(json.dumps, values)))
+
+    return run

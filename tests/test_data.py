@@ -8,13 +8,11 @@ import os
 import subprocess
 import sys
 import tarfile
-import threading
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pooch
 import pytest
+from bare_page import served
 from coding_schemes import data, paths
 from PIL import Image
 
@@ -62,22 +60,12 @@ def tiny_mnist(monkeypatch):
 @pytest.fixture
 def host(tmp_path, monkeypatch):
     """A local web server in place of the public hosts; yields the folder it serves."""
-    served = tmp_path / "served"
-    served.mkdir()
-
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *args):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=served))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
+    folder = tmp_path / "served"
+    folder.mkdir()
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setitem(data.HOSTS, "mnist", (f"http://127.0.0.1:{server.server_port}/",))
-    yield served
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with served(folder) as address:
+        monkeypatch.setitem(data.HOSTS, "mnist", (address,))
+        yield folder
 
 
 def test_bundled_files_have_the_recorded_checksums():

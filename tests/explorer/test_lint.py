@@ -1,24 +1,17 @@
 """The book's JavaScript by ESLint, at the versions and rules beside this file; its kernel by wabt."""
 
-import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from bare_page import REPOSITORY, STATIC, missing
 
 pytestmark = pytest.mark.xdist_group("eslint")
 
 HERE = Path(__file__).parent
-REPOSITORY = HERE.parents[1]
 SCRIPTS = ("book/_static/*.js", "lib/companion/*.js", "tests/explorer/*.js", "tests/laboratory/*.js")
-
-
-def missing(reason):
-    if os.environ.get("CI"):
-        pytest.fail(f"{reason}, and CI may not skip the linter")
-    pytest.skip(f"{reason}: the book's JavaScript was not linted, nor its kernel assembled")
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +62,8 @@ ASSEMBLE = """require("wabt")().then(({ parseWat }) => {
 
 @pytest.mark.slow
 def test_the_laboratorys_kernel_is_its_source_assembled(modules):
-    static = REPOSITORY / "book" / "_static"
-    command = [shutil.which("node"), "-e", ASSEMBLE, str(static / "laboratory.wat")]
+    command = [shutil.which("node"), "-e", ASSEMBLE, str(STATIC / "laboratory.wat")]
     made = subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=True).stdout.strip()
-    script = (static / "laboratory.js").read_text(encoding="utf-8")
+    script = (STATIC / "laboratory.js").read_text(encoding="utf-8")
     (kernel,) = re.findall(r"const KERNEL =((?:\s*\"[^\"]+\"\s*\+?)+);", script)
     assert "".join(re.findall(r"\"([^\"]+)\"", kernel)) == made, f"KERNEL is to be {made}"

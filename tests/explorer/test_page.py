@@ -7,15 +7,15 @@ from urllib.parse import parse_qs
 
 import numpy as np
 import pytest
+from bare_page import BEYOND_THE_SCREEN, PHONE, STATIC, enter, rewrite
 from coding_schemes import tasks
 from coding_schemes.theory import clustered, relu, sigmoidal
 from redundant import explorer_samples
 
 pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("explorer"), pytest.mark.slow]
 
-REPOSITORY = Path(__file__).parents[2]
 SMALL = "#r=0.5,0.25,0.25&yp=1&ym=0.5&T=0.01&P=40"  # solved by the library in a moment
-PRESETS = explorer_samples.read(REPOSITORY / "book/_static/explorer-samples.js")["presets"]
+PRESETS = explorer_samples.read(STATIC / "explorer-samples.js")["presets"]
 CONTROLS = ("r0", "r1", "r2", "ym", "yp", "T", "P")
 ELSEWHERE = {"r0": "0.45", "ym": "0.45", "yp": "1.1", "rho": "0.1", "P": "400", "T": "0.02"}  # no presets
 ANSWERED = """() => {
@@ -100,7 +100,7 @@ def test_every_control_leads_to_the_librarys_solution(visit, address, way):
     page = visit(address + SMALL)
     before = settle(page)
     for name in CONTROLS:
-        slider, field = (page.locator(f"input[type={kind}][name={name}]") for kind in ("range", "number"))
+        slider = page.locator(f"input[type=range][name={name}]")
         told = slider.get_attribute("aria-valuetext")
         if way == "keyboard":
             slider.focus()
@@ -113,8 +113,7 @@ def test_every_control_leads_to_the_librarys_solution(visit, address, way):
             page.mouse.move(box["x"] + box["width"] * 0.45, box["y"] + box["height"] / 2, steps=3)
             page.mouse.up()
         else:
-            field.fill({"T": "0.03", "P": "53", "ym": "0.1", "yp": "1.2"}.get(name, "0.35"))
-            field.press("Enter")
+            enter(page, name, {"T": "0.03", "P": "53", "ym": "0.1", "yp": "1.2"}.get(name, "0.35"))
         after = settle(page)
         assert after != before, name
         assert slider.get_attribute("aria-valuetext") != told
@@ -136,15 +135,12 @@ def test_what_is_not_allowed_is_said_and_the_last_state_stays(visit, address):
         ("r2", "0", "allowed are three numbers above 0"),
         ("ym", "1", "allowed is any other"),
     ]:
-        field = page.locator(f"input[type=number][name={name}]")
-        field.fill(value)
-        field.press("Enter")
+        field = enter(page, name, value)
         assert words in page.locator("[role=alert]").inner_text()
         assert field.get_attribute("aria-invalid") == "true"
         assert settle(page) == before
         np.testing.assert_equal(shown(page), numbers)
-        field.fill({"T": "0.01", "P": "40", "r0": "0.5", "r2": "0.25", "ym": "0.5"}[name])
-        field.press("Enter")
+        enter(page, name, {"T": "0.01", "P": "40", "r0": "0.5", "r2": "0.25", "ym": "0.5"}[name])
         assert settle(page) == before
         assert page.locator("[role=alert]").inner_text() == ""
         assert field.get_attribute("aria-invalid") is None
@@ -157,20 +153,12 @@ def test_an_address_with_a_bad_task_says_so_and_starts_from_the_default(visit, a
 
 
 def test_a_failed_solve_says_so_and_draws_nothing(visit, server):
-    def prepare(page):
-        broken = (REPOSITORY / "book/_static/explorer.js").read_text(encoding="utf-8")
-        assert broken.count("const converged = residual <= TOLERANCE;") == 1
-        broken = broken.replace(
-            "residual <= TOLERANCE;", "residual <= TOLERANCE && task.temperature !== 0.02;"
-        )
-        page.route("**/explorer.js", lambda route: route.fulfill(body=broken, content_type="text/javascript"))
-
-    page = visit(server + "book/explorer.html" + SMALL, prepare)
+    converged = "const converged = residual <= TOLERANCE"
+    change = "explorer.js", f"{converged};", f"{converged} && task.temperature !== 0.02;"
+    page = visit(server + "book/explorer.html" + SMALL, lambda page: rewrite(page, *change))
     settle(page)
     page.locator("[data-part=scheme-relu] svg").wait_for()
-    field = page.locator("input[type=number][name=T]")
-    field.fill("0.02")
-    field.press("Enter")
+    enter(page, "T", "0.02")
     settle(page)
     assert page.locator("[role=status]").inner_text().startswith("The solve did not converge")
     for part in ("bars", "density", "activations", "scheme-linear", "scheme-sigmoidal", "scheme-relu"):
@@ -222,9 +210,7 @@ def test_a_preset_shows_its_sampled_networks_over_the_theory(visit, either_addre
     for name, value in ELSEWHERE.items():
         page.locator("[data-preset=redundant]").click()
         assert page.locator("[data-preset=redundant]").get_attribute("aria-pressed") == "true"
-        field = page.locator(f"input[type=number][name={name}]")
-        field.fill(value)
-        field.press("Enter")
+        enter(page, name, value)
         assert page.locator("[data-preset][aria-pressed=true]").count() == 0, name
         if name in ("rho", "T"):
             settle(page)
@@ -306,8 +292,7 @@ def test_the_map_is_there_at_once(visit, either_address):
     settle(page)
     pale = "document.querySelector('[data-part=map] rect[fill-opacity=\"0.35\"]')"
     for name, value, is_stored in (("rho", "0.2", False), ("rho", "0", True), ("P", "40", False)):
-        page.locator(f"input[type=number][name={name}]").fill(value)
-        page.locator(f"input[type=number][name={name}]").press("Enter")
+        enter(page, name, value)
         page.wait_for_function(f"() => {'!' * is_stored}{pale}")
     assert boxes.count() == 20 * 13
     page.wait_for_function(f"() => !{pale}")
@@ -319,11 +304,9 @@ def test_a_column_that_comes_late_is_not_drawn_for_another_task(visit, address):
     page.wait_for_function("() => window.held.length === 1")
     boxes, pale = page.locator("[data-part=map] rect"), page.locator("[data-part=map] [fill-opacity='0.35']")
     fills = boxes.evaluate_all("all => all.map(box => box.getAttribute('fill'))")
-    field = page.locator("input[type=number][name=P]")
     for number, (size, left) in enumerate([("50", 20 * 13), ("500", 0)], 1):
         page.evaluate("document.querySelector('[data-part=map] svg').dataset.before = ''")
-        field.fill(size)
-        field.press("Enter")
+        enter(page, "P", size)
         page.wait_for_function("() => !('before' in document.querySelector('[data-part=map] svg').dataset)")
         page.evaluate("() => window.held.at(-1)()")
         page.wait_for_function("number => window.answers === number", arg=number)
@@ -375,9 +358,7 @@ def test_what_to_try_sets_the_task_and_an_overlap_is_solved(visit, address):
     said = page.locator("[data-part=text-relu]").inner_text()
     percent = [float(x) for x in re.findall(r"([\d.]+) %", said)]
     np.testing.assert_allclose(percent, 100 * crowd.class_participation, atol=0.2)
-    field = page.locator("input[type=number][name=rho]")
-    field.fill("0.97")
-    field.press("Enter")
+    enter(page, "rho", "0.97")
     assert "Overlap ρ: got 0.97; allowed" in page.locator("[role=alert]").inner_text()
     for button in page.locator("[data-try]").all():
         button.focus()
@@ -418,9 +399,9 @@ def test_presets_reset_link_and_csv(visit, either_address):
 def test_every_control_has_a_name_and_nothing_is_wider_than_a_phone(visit, address):
     page = visit(address + SMALL)
     settle(page)
-    page.set_viewport_size({"width": 390, "height": 844})
+    page.set_viewport_size(PHONE)
     page.wait_for_function("() => document.querySelector('[data-part=bars] svg').clientWidth < 390")
-    assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
+    assert page.evaluate(BEYOND_THE_SCREEN) == 0
     assert page.evaluate(SMALLEST_TEXT) >= 9
     for control in page.locator("#explorer input").all():
         assert control.get_attribute("aria-label")

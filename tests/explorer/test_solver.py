@@ -2,19 +2,17 @@
 
 import itertools
 import json
-import os
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
+from bare_page import REPOSITORY, STATIC
 from coding_schemes import coding, tasks
 from coding_schemes.theory import clustered, linear, relu, sigmoidal
 from companion import figures
 
-REPOSITORY = Path(__file__).parents[2]
+HERE = Path(__file__).parent
 CODES = list(itertools.product((0, 1), repeat=3))
 HALF = (0.5, 0.25, 0.25)
 
@@ -151,16 +149,6 @@ def of_transitions():
     return [along | {"task": options(50, HALF, 0.5, 0.01), "before": peaks[0], "after": peaks[1]}]
 
 
-@pytest.fixture(scope="module")
-def node():
-    found = shutil.which("node")
-    if found is None:
-        if os.environ.get("CI"):
-            pytest.fail("no Node found, and CI may not skip the explorer's tests")
-        pytest.skip("no Node found: the explorer's solvers were not tested")
-    return found
-
-
 @pytest.mark.slow
 def test_javascript_agrees_with_the_library(node, tmp_path):
     oracle = tmp_path / "oracle.json"
@@ -175,11 +163,9 @@ def test_javascript_agrees_with_the_library(node, tmp_path):
             }
         )
     )
-    command = [node, "--test", "--test-reporter=tap", str(Path(__file__).with_name("solver.test.js"))]
-    done = subprocess.run(command, env=os.environ | {"ORACLE": str(oracle)}, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"^# pass 12$", done.stdout, re.M), done.stdout
-    assert re.search(r"^# skipped 0$", done.stdout, re.M), done.stdout
+    said = node("--test", "--test-reporter=tap", HERE / "solver.test.js", ORACLE=str(oracle))
+    assert re.search(r"^# pass 12$", said, re.M), said
+    assert re.search(r"^# skipped 0$", said, re.M), said
 
 
 SOLVE = """
@@ -188,14 +174,13 @@ console.log(JSON.stringify(cases.map(({ solve, ...options }) => solver[solve](op
 """
 
 
-def solved(node, cases):
-    script = REPOSITORY / "book" / "_static" / "explorer.js"
-    command = [node, "-e", SOLVE, str(script), json.dumps(cases)]
-    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+@pytest.fixture
+def solved(of_script):
+    return lambda cases: of_script(SOLVE, "explorer.js", cases)
 
 
 @pytest.mark.slow
-def test_bounded_networks_on_inputs_that_overlap(node):
+def test_bounded_networks_on_inputs_that_overlap(solved):
     """Sigmoidal and tanh, over P, y₋, ρ and T, against the library."""
     cases = [
         (100, 0.5, 0.5, 0.01, "sigmoidal"),
@@ -211,7 +196,7 @@ def test_bounded_networks_on_inputs_that_overlap(node):
         | {"overlap": overlap, "nonlinearity": nonlinearity, "solve": "solve"}
         for num_inputs, y_minus, overlap, temperature, nonlinearity in cases
     ]
-    for case, found in zip(cases, solved(node, asked), strict=True):
+    for case, found in zip(cases, solved(asked), strict=True):
         num_inputs, y_minus, overlap, temperature, nonlinearity = case
         if overlap:
             task = tasks.clustered(num_inputs, HALF, overlap=overlap, y_minus=y_minus)
@@ -229,12 +214,12 @@ def test_bounded_networks_on_inputs_that_overlap(node):
         )
 
 
-def test_linear_and_relu_networks_on_inputs_that_overlap(node):
+def test_linear_and_relu_networks_on_inputs_that_overlap(solved):
     """The closed form; the crowd of ReLU neurons, its participation and kernel. A thin crowd is refused."""
     cases = [(60, -0.5, 0.5, 0.01), (100, 0.1, 0.9, 0.05), (30, 0.3, 0.3, 0.01), (200, -0.5, 0.8, 1e-3)]
     places = [options(P, HALF, y, T) | {"overlap": overlap} for P, y, overlap, T in cases]
-    analog = solved(node, [place | {"solve": "solveLinear"} for place in places])
-    crowds = solved(node, [place | {"solve": "solvePopulation"} for place in places])
+    analog = solved([place | {"solve": "solveLinear"} for place in places])
+    crowds = solved([place | {"solve": "solvePopulation"} for place in places])
     for case, line, crowd in zip(cases, analog, crowds, strict=True):
         num_inputs, y_minus, overlap, temperature = case
         task = tasks.clustered(num_inputs, HALF, overlap=overlap, y_minus=y_minus)
@@ -247,14 +232,14 @@ def test_linear_and_relu_networks_on_inputs_that_overlap(node):
         np.testing.assert_allclose(crowd["field"], theory.dual_field, rtol=1e-5, err_msg=str(case))
         np.testing.assert_allclose(crowd["participation"], theory.class_participation, rtol=2e-4)
         np.testing.assert_allclose(crowd["kernel"], theory.kernel_block, rtol=2e-5)
-    (thin,) = solved(node, [options(60, HALF, -0.5, 0.01) | {"overlap": 0.1, "solve": "solvePopulation"}])
+    (thin,) = solved([options(60, HALF, -0.5, 0.01) | {"overlap": 0.1, "solve": "solvePopulation"}])
     assert not thin["converged"]
 
 
-def test_softplus_networks(node):
+def test_softplus_networks(solved):
     cases = [(100, -0.5, 0.01), (60, 0.1, 0.01), (100, -1.0, 0.1)]
     asked = [options(P, HALF, y, T) | {"nonlinearity": "softplus", "solve": "solveRelu"} for P, y, T in cases]
-    for (num_inputs, y_minus, temperature), found in zip(cases, solved(node, asked), strict=True):
+    for (num_inputs, y_minus, temperature), found in zip(cases, solved(asked), strict=True):
         task = tasks.toy(num_inputs, HALF, y_minus=y_minus)
         theory = relu.solve(task, temperature, nonlinearity="softplus")
         np.testing.assert_allclose(found["field"], theory.dual_field, atol=1e-7)
@@ -263,18 +248,15 @@ def test_softplus_networks(node):
         np.testing.assert_allclose(strengths, theory.outlier_preactivations.max(0), atol=1e-6)
 
 
-def test_an_overlap_that_is_not_allowed_is_refused(node):
+def test_an_overlap_that_is_not_allowed_is_refused(solved):
     case = options(40, HALF, 0.5, 0.01) | {"overlap": 1, "solve": "solve"}
-    with pytest.raises(subprocess.CalledProcessError) as caught:
-        solved(node, [case])
-    assert "ρ: got 1; allowed are numbers from 0 to 0.95" in caught.value.stderr
+    with pytest.raises(AssertionError, match="ρ: got 1; allowed are numbers from 0 to 0.95"):
+        solved([case])
 
 
 def test_stored_shares_are_those_of_the_solver(node):
-    script = Path(__file__).with_name("store.js")
-    done = subprocess.run([node, str(script)], capture_output=True, text=True, check=True)
     stored = json.loads((REPOSITORY / "data/results/explorer.json").read_text(encoding="utf-8"))
-    found = json.loads(done.stdout)
+    found = json.loads(node(HERE / "store.js"))
     assert found["codes"] == stored["codes"]
     np.testing.assert_allclose(found["grid"], stored["grid"], atol=2e-4)
     for one, other in zip(found["elsewhere"], stored["elsewhere"], strict=True):
@@ -283,29 +265,26 @@ def test_stored_shares_are_those_of_the_solver(node):
 
 
 def test_stored_map_is_the_solvers(node):
-    script = Path(__file__).with_name("store_map.js")
-    done = subprocess.run([node, str(script)], capture_output=True, text=True, check=True)
-    kept = (REPOSITORY / "book/_static/explorer-map.js").read_text(encoding="utf-8")
-    found, stored = (json.loads(text[text.index("{") : text.rindex("}") + 1]) for text in (done.stdout, kept))
+    texts = node(HERE / "store_map.js"), (STATIC / "explorer-map.js").read_text(encoding="utf-8")
+    found, stored = (json.loads(text[text.index("{") : text.rindex("}") + 1]) for text in texts)
     assert [found[name] for name in ("of", "targets")] == [stored[name] for name in ("of", "targets")]
     for one, other in zip(found["columns"], stored["columns"], strict=True):
         np.testing.assert_allclose(one["effectiveCodes"], other["effectiveCodes"], atol=2e-3)
         assert one["critical"] == pytest.approx(other["critical"], rel=1e-3)
 
 
-SCRIPTS = [*(REPOSITORY / "book" / "_static").glob("*.js"), REPOSITORY / "lib" / "companion" / "player.js"]
+SCRIPTS = [*STATIC.glob("*.js"), REPOSITORY / "lib" / "companion" / "player.js"]
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
 def test_scripts_parse_in_strict_mode(node, script, tmp_path):
     strict = tmp_path / script.name
     strict.write_text(f'"use strict"; {script.read_text(encoding="utf-8")}', encoding="utf-8")
-    done = subprocess.run([node, "--check", str(strict)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    node("--check", strict)
 
 
 def test_codes_have_the_colors_of_the_figures():
-    sheets = [REPOSITORY / "book" / "_static" / f"{name}.css" for name in ("book", "explorer")]
+    sheets = [STATIC / f"{name}.css" for name in ("book", "explorer")]
     style = "".join(sheet.read_text(encoding="utf-8") for sheet in sheets)
     colors = dict(re.findall(r"--code-(\d{3}): (#[0-9a-f]{6})", style))
     assert colors == {key(code): figures.CODE_COLORS[coding.code_name(code)].lower() for code in CODES}

@@ -1,28 +1,20 @@
 """Claims that their pages check: theory against the library, the check in Node, the page in a browser."""
 
-import json
 import re
-import shutil
-import subprocess
-from pathlib import Path
 
-import axe_playwright_python
 import jax
 import numpy as np
 import pytest
+from bare_page import BEYOND_THE_SCREEN, PHONE, REPOSITORY, barriers, rewrite
 from coding_schemes import tasks
 from coding_schemes.theory import clustered, condensation, finite_width, outliers, relu, sigmoidal
 from companion.pipeline import claims
 
-REPOSITORY = Path(__file__).parents[2]
-SCRIPT = REPOSITORY / "book" / "_static" / "check-here.js"
+SCRIPT = "check-here.js"
 TEMPLATE = (REPOSITORY / "lib/companion/pipeline/templates/claim.md").read_text(encoding="utf-8")
 PAGE = "claims/A8"  # of bare_page
 (BODY,) = re.findall(r'<div class="check-here".*?</noscript>.*?(?=\n\{\{ fence)', TEMPLATE, re.DOTALL)
 BODY = BODY.replace("{{ id }}", "A8")
-AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
-BARRIERS = """async () => (await axe.run(document, { resultTypes: ['violations'], preload: false }))
-    .violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html}`))"""
 FOUR = np.array([[1, 1, 0], [1, 0, 1], [0, 1, 1], [1, 1, 1]], dtype=bool)
 NODE = """
 const checks = require(process.argv[1]);
@@ -40,17 +32,9 @@ console.log(JSON.stringify(found));
 """
 
 
-def node(script, *arguments):
-    found = shutil.which("node")
-    if found is None:
-        pytest.skip("no Node found: the pages' checks were not tried")
-    command = [found, "-e", script, str(SCRIPT), *map(json.dumps, arguments)]
-    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-
-
 @pytest.fixture(scope="module")
-def listed():
-    return node(NODE)
+def listed(of_script):
+    return of_script(NODE, SCRIPT)
 
 
 def solved(place):
@@ -112,14 +96,14 @@ def test_every_claim_has_its_check(listed):
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("laboratory")
-def test_a_quench_has_four_schemes_and_slow_cooling_fewer():
-    found = node(RUN, ["A11", 11, 6, 5])
+def test_a_quench_has_four_schemes_and_slow_cooling_fewer(of_script):
+    found = of_script(RUN, SCRIPT, ["A11", 11, 6, 5])
     (row,) = found["check"]["rows"]
     assert row["away"] < 2.5, row
     slowly = "{ temperature: 0.02, startTemperature: 1, transitions: 450 }"
     change = f"for (const {{ options }} of checks.CLAIMS.A11.places) Object.assign(options, {slowly});\n"
     slow = RUN.replace("const { places }", change + "const { places }")
-    assert node(slow, ["A11", 11, 2, 5])["check"]["rows"][0]["value"] < 3.5
+    assert of_script(slow, SCRIPT, ["A11", 11, 2, 5])["check"]["rows"][0]["value"] < 3.5
 
 
 @pytest.mark.slow
@@ -128,21 +112,21 @@ def test_a_quench_has_four_schemes_and_slow_cooling_fewer():
     ("id", "networks", "drawn"),
     [("A8", 10, 1), ("A9", 8, 1), ("A13", 4, 4), ("A15", 6, 1), ("D1", 4, 3), ("D8", 48, 1), ("D10", 6, 2)],
 )
-def test_theory_is_found_and_another_is_not(id, networks, drawn):
+def test_theory_is_found_and_another_is_not(of_script, id, networks, drawn):
     """With fixed seeds; theory that is a tenth larger is refused, but of D8, whose networks tell a half."""
-    found = node(RUN, [id, 11, networks, drawn])
+    found = of_script(RUN, SCRIPT, [id, 11, networks, drawn])
     assert found["check"]["chance"] > 0.005, found["check"]
     if id != "D8":
         away = found["control"]["away"]  # None: infinitely far, as of whole numbers that never scatter
         assert away is None or away > 6, found["control"]
 
 
-def test_chance_is_students():
+def test_chance_is_students(of_script):
     """P(|t| > 2.776) = 0.05 with four degrees of freedom; of k independent ones 1 − (1 − p)^k."""
     asked = [[2.7764, 1, 4], [1.96, 1, None], [1.96, 3, None]]
     script = """const {chanceOf} = require(process.argv[1]), asked = JSON.parse(process.argv[2]);
         console.log(JSON.stringify(asked.map(([away, k, n]) => chanceOf(away, k, n ?? Infinity))))"""
-    np.testing.assert_allclose(node(script, asked), [0.05, 0.05, 1 - 0.95**3], atol=5e-4)
+    np.testing.assert_allclose(of_script(script, SCRIPT, asked), [0.05, 0.05, 1 - 0.95**3], atol=5e-4)
 
 
 @pytest.mark.pages
@@ -150,16 +134,8 @@ def test_chance_is_students():
 @pytest.mark.xdist_group("laboratory")
 def test_the_page_checks_when_it_is_asked_to(visit, either_address):
     """Nothing runs before; a run can be stopped; its end is told in numbers and in words."""
-
-    def fewer(page):
-        text = SCRIPT.read_text(encoding="utf-8")
-        assert text.count("networks: 20,") == 2
-        fewer = text.replace("networks: 20,", "networks: 3,")
-        page.route(
-            "**/check-here.js", lambda route: route.fulfill(body=fewer, content_type="text/javascript")
-        )
-
-    page = visit(either_address, fewer)
+    fewer = SCRIPT, "networks: 20,", "networks: 3,", 2
+    page = visit(either_address, lambda page: rewrite(page, *fewer))
     status = page.locator(".check-here [role=status]")
     start, stop = page.locator(".check-here button").all()
     page.wait_for_timeout(300)
@@ -184,7 +160,6 @@ def test_the_page_checks_when_it_is_asked_to(visit, either_address):
         assert abs(float(value) - float(theory)) == pytest.approx(
             float(away) * float(error), abs=0.15 * float(error) + 0.11
         )
-    page.evaluate(AXE)
-    assert page.evaluate(BARRIERS) == []
-    page.set_viewport_size({"width": 390, "height": 844})
-    assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
+    assert barriers(page) == []
+    page.set_viewport_size(PHONE)
+    assert page.evaluate(BEYOND_THE_SCREEN) == 0

@@ -1,23 +1,19 @@
 """The laboratory in a real browser, from a file and over HTTP: every control, against the sampler in Node."""
 
-import json
 import math
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from urllib.parse import parse_qs
 
-import axe_playwright_python
 import numpy as np
 import pytest
+from bare_page import BEYOND_THE_SCREEN, PHONE, STATIC, barriers, enter, rewrite
 from coding_schemes import tasks
 from coding_schemes.theory import linear
 
 pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("laboratory"), pytest.mark.slow]
 
 PAGE = "laboratory"  # of bare_page
-STATIC = Path(__file__).parents[2] / "book" / "_static"
 SMALL = "#N=12&P=16&time=40&ym=0.5&T=0.06&seed=3"
 CONTROLS = ("r0", "r1", "r2", "ym", "rho", "P", "N", "slope", "g", "T", "time", "seed")
 NUMBERS = {
@@ -36,9 +32,8 @@ const {run} = require(process.argv[1]), options = JSON.parse(process.argv[2]);
 const all = ["linear", "sigmoidal", "relu"].map((nonlinearity) => run({...options, nonlinearity}));
 console.log(JSON.stringify(all.map(({energy, codes}) => [String(energy), codes])));
 """
-AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
-BARRIERS = """async () => (await axe.run(document, { resultTypes: ['violations'], preload: false }))
-    .violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html}`))"""
+SAID = "words => document.querySelector('.laboratory .status').textContent.includes(words)"
+STOPPED = "why => [...document.querySelectorAll('.stage')].every((stage) => stage.dataset.why === why)"
 SOLVED = "() => [...document.querySelectorAll('.stage table')].every(t => !t.textContent.includes('…'))"
 IDLE = "() => document.getElementById('laboratory').dataset.running === 'false'"
 ENDED = """() => [...document.querySelectorAll('.stage')].every((stage) => stage.dataset.why === 'ended')
@@ -108,20 +103,14 @@ def test_nothing_runs_before_it_is_asked_to(visit, either_address):
         assert page.locator(f"[data-part={name}]").is_disabled()
 
 
-def test_a_run_is_the_one_of_node(visit, either_address):
+def test_a_run_is_the_one_of_node(visit, either_address, of_script):
     """Bit by bit, whatever frames were drawn on the way."""
     page = visit(either_address + SMALL)
     cooled(page)
     options = {"ratios": [0.5, 0.25, 0.25], "yPlus": 1, "yMinus": 0.5, "numNeurons": 12, "numInputs": 16}
     options |= {"temperature": 0.06, "transitions": 40, "seed": 3, "slope": 1, "overlap": 0}
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("no Node found to compare with")
-    command = [node, "-e", NODE, str(STATIC / "laboratory.js"), json.dumps(options)]
-    expected = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    assert [(energy, codes) for energy, codes, _ in found(page)] == [
-        (energy, codes) for energy, codes in expected
-    ]
+    expected = of_script(NODE, "laboratory.js", options)
+    assert [[energy, codes] for energy, codes, _ in found(page)] == expected
     page.wait_for_function(SOLVED)  # theory, when it comes, writes the table anew
     for stage, (_, codes) in zip(page.locator(".stage").all()[1:2], expected[1:2]):
         rows = stage.locator("table tr").all_inner_texts()[1:]
@@ -149,8 +138,7 @@ def test_every_control_is_followed_and_refers_to_the_address(visit, address, way
             share = 0.6 if name == "ym" else 0.75  # not where the thumb is already
             page.mouse.click(box["x"] + box["width"] * share, box["y"] + box["height"] / 2)
         else:
-            field.fill(NUMBERS[name])
-            field.press("Enter")
+            enter(page, name, NUMBERS[name])
         after = parse_qs(address_state(page, before).lstrip("#"))
         assert slider.get_attribute("aria-valuetext") != told
         values = after["r"][0].split(",") if name[0] == "r" and name != "rho" else after[name]
@@ -163,8 +151,7 @@ def test_theory_stands_beside_tanh_softplus_and_alike_inputs(visit, either_addre
     cooled(page)
     page.wait_for_function(SOLVED)
     assert [text.count("–") for text in page.locator(".stage table").all_inner_texts()] == [0, 0, 0]
-    page.locator("input[type=number][name=rho]").fill("0.5")
-    page.locator("input[type=number][name=rho]").press("Enter")
+    enter(page, "rho", "0.5")
     page.locator(".stage select").nth(0).select_option("relu")
     cooled(page)
     page.wait_for_function(SOLVED)
@@ -211,21 +198,15 @@ def test_pause_step_reheat_quench_and_swap(visit, address):
     press(page, "cool")
     page.wait_for_function("() => document.querySelectorAll('.stage[data-transitions]').length === 3")
     press(page, "pause", "Space")
-    page.wait_for_function(
-        "() => [...document.querySelectorAll('.stage')].every(s => s.dataset.why === 'paused')"
-    )
+    page.wait_for_function(STOPPED, arg="paused")
     assert said(page).startswith("Paused. Linear: T =")
     before = found(page)
     press(page, "step")
-    page.wait_for_function(
-        "() => [...document.querySelectorAll('.stage')].every(s => s.dataset.why === 'stepped')"
-    )
+    page.wait_for_function(STOPPED, arg="stepped")
     after = found(page)
     assert [int(one[2]) - int(other[2]) for one, other in zip(after, before)] == [1, 1, 1]
     press(page, "swap")
-    page.wait_for_function(
-        "() => document.querySelector('.laboratory .status').textContent.includes('exchanged')"
-    )
+    page.wait_for_function(SAID, arg="exchanged")
     for (energy, codes, _), (old, old_codes, _) in zip(found(page), after):
         assert float(energy) == pytest.approx(float(old), rel=1e-12)
         assert codes == old_codes
@@ -243,20 +224,14 @@ def test_pause_step_reheat_quench_and_swap(visit, address):
 def test_networks_follow_the_temperature(visit, address):
     page = visit(address + SMALL)
     cooled(page)
-    field = page.locator("input[type=number][name=T]")
-    field.fill("0.5")
-    field.press("Enter")
-    page.wait_for_function(
-        "() => document.querySelector('.laboratory .status').textContent.includes('T = 0.5, error')"
-    )
+    field = enter(page, "T", "0.5")
+    page.wait_for_function(SAID, arg="T = 0.5, error")
     assert page.locator(".stage.stale").count() == 0
     assert_theory_at(page, 0.5)
     press(page, "heat")
     assert_theory_at(page, 1)  # where the networks are, not the slider
     assert field.input_value() == "0.5"
-    seed = page.locator("input[type=number][name=seed]")
-    seed.fill("8")
-    seed.press("Enter")
+    enter(page, "seed", "8")
     assert page.locator(".stage.stale").count() == 3
 
 
@@ -265,10 +240,8 @@ def test_frames_of_other_settings_stay_stale(visit, address):
     page = visit(address + SMALL.replace("time=40", "time=2000"))
     press(page, "cool")
     page.wait_for_function("() => document.querySelectorAll('.stage[data-transitions]').length === 3")
-    seed = page.locator("input[type=number][name=seed]")
     for value, stale in (("8", 3), ("3", 0)):
-        seed.fill(value)
-        seed.press("Enter")
+        enter(page, "seed", value)
         before = [int(transitions) for *_, transitions in found(page)]
         page.wait_for_function(
             """before => [...document.querySelectorAll('.stage')]
@@ -289,14 +262,11 @@ def test_what_is_not_allowed_is_said(visit, address):
         ("ym", "1", "nothing to learn"),
         ("rho", "1", "Overlap ρ: got 1"),
     ]:
-        field = page.locator(f"input[type=number][name={name}]")
-        good = field.input_value()
-        field.fill(value)
-        field.press("Enter")
+        good = page.locator(f"input[type=number][name={name}]").input_value()
+        field = enter(page, name, value)
         assert words in page.locator("[role=alert]").inner_text()
         assert field.get_attribute("aria-invalid") == "true"
-        field.fill(good)
-        field.press("Enter")
+        enter(page, name, good)
         assert page.locator("[role=alert]").inner_text() == ""
 
 
@@ -348,19 +318,11 @@ def test_a_link_with_a_bad_state_says_so(visit, address):
 
 
 def test_a_diverging_run_says_so(visit, server):
-    def prepare(page):
-        script = (STATIC / "laboratory.js").read_text(encoding="utf-8")
-        assert script.count("const LANGEVIN_STEP = 0.3;") == 1
-        broken = script.replace("const LANGEVIN_STEP = 0.3;", "const LANGEVIN_STEP = 300;")
-        page.route(
-            "**/laboratory.js", lambda route: route.fulfill(body=broken, content_type="text/javascript")
-        )
-
-    page = visit(server + "book/laboratory.html" + SMALL + "&method=langevin", prepare)
+    change = "laboratory.js", "const LANGEVIN_STEP = 0.3;", "const LANGEVIN_STEP = 300;"
+    there = server + "book/laboratory.html" + SMALL + "&method=langevin"
+    page = visit(there, lambda page: rewrite(page, *change))
     press(page, "cool")
-    page.wait_for_function(
-        "() => document.querySelector('.laboratory .status').textContent.includes('diverged')"
-    )
+    page.wait_for_function(SAID, arg="diverged")
     page.wait_for_function(IDLE)
     assert re.search(r"network: the run diverged at T = \S+, transition \d+: its energy", said(page))
     assert "its last sample before" in said(page)
@@ -374,19 +336,10 @@ def test_a_diverging_run_says_so(visit, server):
 
 
 def test_the_failure_of_one_network_is_not_overwritten_by_the_others(visit, server):
-    def prepare(page):
-        script = (STATIC / "laboratory-page.js").read_text(encoding="utf-8")
-        each = "        lab.advance(net, plan.at(plan.done), plan.done < plan.settled);"
-        assert script.count(each) == 1
-        fault = "if (net.setting.nonlinearity === 'relu' && plan.done === 9) throw Error('the run diverged');"
-        page.route(
-            "**/laboratory-page.js",
-            lambda route: route.fulfill(
-                body=script.replace(each, fault + each), content_type="text/javascript"
-            ),
-        )
-
-    page = visit(server + "book/laboratory.html" + SMALL, prepare)
+    each = "        lab.advance(net, plan.at(plan.done), plan.done < plan.settled);"
+    fault = "if (net.setting.nonlinearity === 'relu' && plan.done === 9) throw Error('the run diverged');"
+    change = "laboratory-page.js", each, fault + each
+    page = visit(server + "book/laboratory.html" + SMALL, lambda page: rewrite(page, *change))
     page.locator("[data-part=fast]").check()
     press(page, "cool")
     page.wait_for_function(IDLE)
@@ -399,9 +352,7 @@ def test_weak_outliers_are_explained(visit, server):
     """Sixty neurons hold weaker ones than theory has at y₋ = ½, and theory's at 0.1."""
     page = visit(server + "book/laboratory.html", reduced_motion="reduce")
     for target, weaker in (("0.5", True), ("0.1", False)):
-        field = page.locator("input[type=number][name=ym]")
-        field.fill(target)
-        field.press("Enter")
+        enter(page, "ym", target)
         cooled(page)
         page.wait_for_function(SOLVED)
         notes = page.locator(".stage > .note").all_inner_texts()
@@ -466,12 +417,11 @@ def test_no_barrier_and_nothing_wider_than_a_phone(visit, address):
     cooled(page)
     assert all(page.locator("canvas").evaluate_all("all => all.map(c => c.getAttribute('aria-label'))"))
     assert "no network yet" not in page.locator("canvas").first.get_attribute("aria-label")
-    page.evaluate(AXE)
-    assert page.evaluate(BARRIERS) == []
-    page.set_viewport_size({"width": 390, "height": 844})
+    assert barriers(page) == []
+    page.set_viewport_size(PHONE)
     page.wait_for_function("() => document.querySelector('canvas').clientWidth < 390")
-    assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
-    assert page.evaluate(BARRIERS) == []
+    assert page.evaluate(BEYOND_THE_SCREEN) == 0
+    assert barriers(page) == []
 
 
 def test_drawing_leaves_room_for_thirty_frames_a_second(visit, server):
@@ -503,17 +453,10 @@ def test_drawing_leaves_room_for_thirty_frames_a_second(visit, server):
 
 
 def test_no_network_waits_for_its_theory(visit, server):
-    def prepare(page):
-        script = (STATIC / "laboratory-page.js").read_text(encoding="utf-8")
-        start = "    function theoryOf(options) {"
-        assert script.count(start) == 1
-        slow = script.replace(start, start + "for (const from = Date.now(); Date.now() < from + 4000;);")
-        page.route(
-            "**/laboratory-page.js",
-            lambda route: route.fulfill(body=slow, content_type="text/javascript"),
-        )
-
-    page = visit(server + "book/laboratory.html" + SMALL, prepare)
+    start = "    function theoryOf(options) {"
+    wait = "for (const from = Date.now(); Date.now() < from + 4000;);"
+    change = "laboratory-page.js", start, start + wait
+    page = visit(server + "book/laboratory.html" + SMALL, lambda page: rewrite(page, *change))
     cooled(page)
     assert all("theory …" in text for text in page.locator(".stage table").all_inner_texts())
     page.wait_for_function(SOLVED)

@@ -1,25 +1,17 @@
 """Figures that move: the landscape in Node against the library, and every kind of widget in a browser."""
 
-import json
 import re
-import shutil
-import subprocess
-from pathlib import Path
 
-import axe_playwright_python
 import numpy as np
 import pytest
 import yaml
+from bare_page import BEYOND_THE_SCREEN, REPOSITORY, barriers
 from companion.pipeline.rendering import render
 from test_primer_figures import landscape
 
 PAGE = "widgets"  # of bare_page
-LISTED = yaml.safe_load((Path(__file__).parents[2] / "book" / "widgets.yml").read_text(encoding="utf-8"))
+LISTED = yaml.safe_load((REPOSITORY / "book/widgets.yml").read_text(encoding="utf-8"))
 PICTURE = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
-AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
-BARRIERS = """async () => (await axe.run(document, { resultTypes: ['violations'], preload: false }))
-    .violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html}`))"""
-SCRIPT = Path(__file__).parents[2] / "book" / "_static" / "widgets.js"
 CASES = [(200, 0.05), (50, 0.3), (1000, 0.001)]
 HEIGHT = 250  # of the figures, as low as the book's lowest with a widget
 SCRIPTS = "".join(
@@ -56,7 +48,7 @@ def figure(widget):
 
 PRIMER = re.search(
     '<div class="widget-place".*?</div>',
-    (Path(__file__).parents[2] / "book" / "primer.md").read_text(encoding="utf-8"),
+    (REPOSITORY / "book/primer.md").read_text(encoding="utf-8"),
 )
 STILL = f"""<figure class="published-figure" id="fig-landscape">
 <img alt="three curves" src="{PICTURE}" width="690" height="260"></figure>"""
@@ -72,14 +64,9 @@ console.log(JSON.stringify(all));
 
 
 @pytest.fixture(scope="module")
-def found():
+def found(of_script):
     """The widget's solutions of all cases, by nonlinearity."""
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("no Node found: the widget's numbers were not compared")
-    given = {"cases": CASES, "readouts": np.linspace(-4, 4, 81).tolist()}
-    command = [node, "-e", NODE, str(SCRIPT), json.dumps(given)]
-    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return of_script(NODE, "widgets.js", {"cases": CASES, "readouts": np.linspace(-4, 4, 81).tolist()})
 
 
 def test_energies_are_the_librarys(found):
@@ -190,9 +177,8 @@ def test_every_widget_takes_its_figures_place_and_follows_its_sliders(visit, add
         assert page.evaluate(TOPS, name) == pytest.approx(before, abs=LEAST_SHIFT), f"{name}, closed again"
         opened(page, place)
         assert shown.locator("img").is_hidden()
-    page.evaluate(AXE)
-    assert page.evaluate(BARRIERS) == []
-    assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
+    assert barriers(page) == []
+    assert page.evaluate(BEYOND_THE_SCREEN) == 0
 
 
 @pytest.mark.pages

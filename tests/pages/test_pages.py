@@ -3,37 +3,26 @@
 Runs on the small book, or on the pages given with --book (`make test-pages`).
 """
 
-import functools
-import http.server
 import json
-import os
 import re
-import shutil
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin, urlparse
 
-import axe_playwright_python
 import jsonschema
 import pytest
+import yaml
+from bare_page import DESKTOP, PATIENCE_MS, PHONE, barriers, launched, served
 from PIL import Image
-from playwright.sync_api import Response, TimeoutError, sync_playwright
+from playwright.sync_api import Response, TimeoutError
 
 pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("pipeline")]
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-FLAGS += ["--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"]
-PATIENCE_MS = 60_000  # a busy machine is slow, not wrong
-DESKTOP = {"width": 1280, "height": 900}
 HEAVIEST = 1_500_000  # bytes of a page with all that it shows
 LARGEST_FILM = 1_000_000
-PHONE = {"width": 390, "height": 844}
 TYPESET = """() => [...document.querySelectorAll('span.math, div.math')]
     .every(element => element.querySelector('mjx-container'))"""
 BROKEN_IMAGES = """() => Promise.all([...document.images].map(async image => {
@@ -51,12 +40,6 @@ ICONS = """() => Object.fromEntries([...document.querySelectorAll('i[class*="fa-
             && plain(face.family) === plain(fontFamily) && face.weight === fontWeight);
         return [icon.className, known && loaded];
     }))"""
-AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
-BARRIERS = """async () => {
-    const { violations } = await axe.run(document, { resultTypes: ['violations'], preload: false });
-    return violations.flatMap(({ id, nodes }) =>
-        nodes.slice(0, 3).map(({ target, html }) => `${id}: ${target.at(-1)} ${html.slice(0, 150)}`));
-}"""
 # Of words in listings, rows and list items that look alike, with the same markup but for words and addresses,
 # and the same styles from the page's root on, axe reads one, and one of equations in the same styles.
 # Long pages have thousands. What scrolled scrolls
@@ -177,39 +160,7 @@ def test_index_leads_to_a_page(pages):
 
 @pytest.fixture(scope="session")
 def address(pages) -> Iterator[str]:
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *_):
-            pass
-
-    with http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), functools.partial(Quiet, directory=str(pages))
-    ) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
-
-
-@pytest.fixture(scope="session")
-def executable() -> str:
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        if os.environ.get("CI"):
-            pytest.fail("no Chromium or Chrome found, and CI may not skip the page tests")
-        pytest.skip("no Chromium or Chrome found: the pages were not opened in a browser")
-    return found
-
-
-@contextmanager
-def _launched(executable):
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=FLAGS, timeout=PATIENCE_MS)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture(scope="module")  # one in a process at a time: other modules have their own
-def browser(executable):
-    with _launched(executable) as found:
+    with served(pages) as found:
         yield found
 
 
@@ -220,7 +171,7 @@ def visits(executable, pages, names, address) -> dict[str, Visit]:
     found = {}
 
     def see(_) -> None:
-        with _launched(executable) as browser:
+        with launched(executable) as browser:
             while waiting:
                 name = waiting.pop()
                 found[name] = _visit(browser, address, name)
@@ -265,7 +216,6 @@ def _visit(browser, address, name) -> Visit:
     for label, size in (("phone", PHONE), ("desktop", DESKTOP)):
         page.set_viewport_size(size)
         visit.overflow[label] = page.evaluate(OVERFLOW)
-    page.evaluate(AXE)
     page.add_style_tag(content=STILL)
     page.evaluate(ONE_OF_EACH_KIND)
     visit.barriers = _barriers(page)
@@ -278,7 +228,7 @@ def _barriers(page) -> list[str]:
     found = []
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
-        found += [f"{scheme} {barrier}" for barrier in page.evaluate(BARRIERS)]
+        found += [f"{scheme} {barrier}" for barrier in barriers(page)]
     return found
 
 
@@ -331,7 +281,6 @@ def test_a_barrier_among_many_rows_that_look_alike_is_found(browser, fault, rule
         f"<table>{ROW * 40}{fault}{ROW * 40}</table><pre style='overflow: auto; width: 9em'>"
         f"<code class=highlight>{'<span>word</span> ' * 30}</code></pre></main>"
     )
-    page.evaluate(AXE)
     before = page.locator("*").count()
     page.evaluate(ONE_OF_EACH_KIND)
     assert page.locator("*").count() < before / 2
@@ -551,7 +500,8 @@ def test_text_in_figures_is_legible_on_a_phone(pages):
 def test_scoreboard_is_also_there_for_programs(pages):
     board = json.loads((pages / "scoreboard.json").read_text(encoding="utf-8"))
     page = (pages / "book/scoreboard.html").read_text(encoding="utf-8")
-    assert board["claims"]
+    listed = yaml.safe_load((pages.parents[2] / "book/claims.yml").read_text(encoding="utf-8"))
+    assert [claim["id"] for claim in board["claims"]] == [claim["id"] for claim in listed] != []
     for claim in board["claims"]:
         assert f'<tr id="claim-{claim["id"].lower()}" ' in page
         assert claim["stands"]["verdict"] in page
@@ -559,25 +509,21 @@ def test_scoreboard_is_also_there_for_programs(pages):
 
 
 @pytest.mark.parametrize("name", ["scoreboard", "figures"])
-def test_data_of_the_pages_keep_to_their_schema(pages, name):
+def test_data_of_the_pages_keep_to_their_schema_and_what_does_not_is_refused(pages, name):
     data = json.loads((pages / f"{name}.json").read_text(encoding="utf-8"))
     schema = json.loads((pages / data["$schema"]).read_text(encoding="utf-8"))
-    found = jsonschema.Draft202012Validator(schema).iter_errors(data)
-    assert [f"{error.json_path}: {error.message}" for error in found] == []
-
-
-def test_scoreboard_lists_every_claim(pages, request):
-    import yaml
-
-    root = pages.parents[2]
-    claims = yaml.safe_load((root / "book/claims.yml").read_text(encoding="utf-8"))
-    board = (pages / "book/scoreboard.html").read_text(encoding="utf-8")
-    assert [claim["id"] for claim in claims if f'<tr id="claim-{claim["id"].lower()}" ' not in board] == []
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    assert [f"{error.json_path}: {error.message}" for error in validator.iter_errors(data)] == []
+    ((list_name, listed),) = [(key, value) for key, value in data.items() if isinstance(value, list)]
+    first, *others = listed
+    for spoiled in ({"commit": "main"}, {"schema": 2}, {"claims": 3, "figures": 3}, {"more": 0}):
+        assert not validator.is_valid(data | spoiled)
+    for other in (dict([*first.items()][:-1]), first | {"more": 0}):
+        assert not validator.is_valid(data | {list_name: [other, *others]})
 
 
 def test_codecheck_is_whole_and_its_files_are_there(pages, request):
-    import yaml
-
     text = (pages / "codecheck.yml").read_text(encoding="utf-8")
     listed = [pages / entry["file"] for entry in yaml.safe_load(text)["manifest"]]
     if request.config.getoption("--book"):  # the small book has no page of panels

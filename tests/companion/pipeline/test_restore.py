@@ -1,13 +1,11 @@
 """Results of others, taken over by their digests: from a folder, and from a site on the loopback."""
 
-import functools
-import http.server
 import json
 import shutil
-import threading
 
 import pytest
 import small_book
+from bare_page import served
 from companion.pipeline import manifest, restore
 from companion.pipeline.project import MANIFEST, BuildError, Project
 
@@ -63,15 +61,8 @@ def site(book, tmp_path):
         restore.publish(chapter, pages)
     shutil.rmtree(Project(book).build)
 
-    class Silent(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *_):
-            pass
-
-    handler = functools.partial(Silent, directory=str(pages))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield pages, f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with served(pages) as address:
+        yield pages, address.rstrip("/")
 
 
 @pytest.mark.parametrize("way", ["address", "folder"])
