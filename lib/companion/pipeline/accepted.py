@@ -170,8 +170,9 @@ def _may_move(number: str, a: Mapping[str, Any], b: Mapping[str, Any], record: M
 
 def _apart(record: Mapping[str, Any]) -> float:
     """How many standard errors of their difference two numbers of the same law lie apart by chance."""
-    networks = np.min(record["size"].get("networks", np.inf))
-    return float(stats.t(2 * max(networks - 1, 1)).isf(_CHANCE / 2))
+    networks = np.asarray(record["size"].get("networks", np.inf))
+    fewest = networks.min() if networks.dtype.kind in "iuf" else np.inf
+    return float(stats.t(2 * max(fewest - 1, 1)).isf(_CHANCE / 2))
 
 
 def _shown(side: Mapping[str, Any]) -> str:

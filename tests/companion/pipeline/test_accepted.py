@@ -133,6 +133,7 @@ def control(**altered):
         (NUMBER, {"computed": 4 + 7.9 * 2**0.5 / 10}, False),
         (NUMBER, {"computed": 4 + 8.3 * 2**0.5 / 10}, True),
         (NUMBER | {"size": {"networks": [8, 2]}}, {"computed": 140.0}, False),
+        (NUMBER | {"size": {"networks": "eight"}}, {"computed": 4 + 5.0 * 2**0.5 / 10}, True),
         (NUMBER | {"size": {"N": 60}}, {"computed": 4 + 5.0 * 2**0.5 / 10}, True),  # errors are exact
         (NUMBER | {"size": {"N": 60}}, {"computed": 4 + 4.8 * 2**0.5 / 10}, False),
         (NUMBER, {"expected": 4.04}, False),  # theory of sampled networks
