@@ -1,22 +1,20 @@
 """Results that come from elsewhere: published sites, other builds, ledgers; what the laboratory is given."""
 
-import http.server
 import io
 import json
 import shutil
 import subprocess
 import tarfile
 import tempfile
-import threading
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import small_book
+from bare_page import Quiet, served
 from companion.pipeline import difference, restore, seeds
 from companion.pipeline.project import BuildError, Project
 from faults import files
@@ -114,7 +112,7 @@ def restored(folder, case):
     return said.replace(pages.as_uri(), "")
 
 
-class Broken(http.server.BaseHTTPRequestHandler):
+class Broken(Quiet):
     """A site that answers, but not with what was asked for."""
 
     how = ""
@@ -133,19 +131,6 @@ class Broken(http.server.BaseHTTPRequestHandler):
         if self.how != "nothing":
             self.wfile.write(content)
 
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
-
-
-@contextmanager
-def site(how: str) -> Iterator[str]:
-    """Address of a broken site on this machine."""
-    handler = type("Handler", (Broken,), {"how": how})
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-
 
 @trial(
     "Results",
@@ -159,12 +144,12 @@ def site(how: str) -> Iterator[str]:
         "fetch-results: the site sends in circles": "301",
     },
 )
-def served(folder, how):
+def unusable(folder, how):
     root, _ = published(folder)
     chapter = Project(root).chapters[0]
-    with site(how) as address:
+    with served(folder, type("Handler", (Broken,), {"how": how})) as address:
         try:
-            said = restore.restore(chapter, address)
+            said = restore.restore(chapter, address.rstrip("/"))
         except BuildError as error:
             said = str(error)
     if "to be run here" not in said and "cannot be read" not in said:
@@ -193,6 +178,15 @@ def from_where(folder, given):
 
 
 # ---- diff -----------------------------------------------------------------------------------
+
+
+def compared(other: Any) -> difference.Difference:
+    """The built book held against another build."""
+    with (
+        difference.opened(str(BUILT[0] / "_build/quick"), "A") as a,
+        difference.opened(str(other), "B") as b,
+    ):
+        return difference.compare(a, b)
 
 
 def archive(folder: Path, members: dict[str, bytes], kind: str) -> Path:
@@ -256,22 +250,14 @@ OTHERS: dict[str, Callable[[Path], Any]] = {
 )
 def other_build(folder, make):
     (folder / "b").mkdir()
-    given = str(make(folder / "b"))
-
-    def compare() -> None:
-        with (
-            difference.opened(str(BUILT[0] / "_build/quick"), "A") as a,
-            difference.opened(given, "B") as b,
-        ):
-            difference.compare(a, b)
-
-    message = refused(compare, "B", BuildError)
+    given = make(folder / "b")
+    message = refused(lambda: compared(given), "B", BuildError)
     if not message.startswith("B"):
         raise FaultError("obscure", message)
     outside = (Path("/pwned"), Path(tempfile.gettempdir(), "pwned"))
     if list(folder.rglob("pwned")) or any(path.exists() for path in outside):
         raise FaultError("lost", "a file outside was written")
-    return message.replace(f"{folder}/", "")
+    return message
 
 
 def _record(**changes: Any) -> Callable[[Path], Any]:
@@ -305,11 +291,7 @@ def _record(**changes: Any) -> Callable[[Path], Any]:
 def other_finding(folder, changes):
     _, pages = published(folder)
     _record(**changes)(pages / "downloads/even.ipynb")
-    with (
-        difference.opened(str(BUILT[0] / "_build/quick"), "A") as a,
-        difference.opened(str(pages), "B") as b,
-    ):
-        found = difference.compare(a, b)
+    found = compared(pages)
     page = difference.write(found, ("A", "B"), folder)
     if [row.id for row in found.moved] != ["A1"]:
         raise FaultError("silent", f"{len(found.moved)} moved")
@@ -330,11 +312,7 @@ def other_finding(folder, changes):
 def other_arrays(folder, arrays):
     _, pages = published(folder)
     np.savez(pages / "downloads/even/line.npz", **arrays)
-    with (
-        difference.opened(str(BUILT[0] / "_build/quick"), "A") as a,
-        difference.opened(str(pages), "B") as b,
-    ):
-        found = difference.compare(a, b).figures
+    found = compared(pages).figures
     if list(found) != ["even/line"]:
         raise FaultError("silent", str(found) or "no difference")
     return found["even/line"]
@@ -367,7 +345,7 @@ def ledger(folder, damage):
         rows = seeds.ledgers(project)
         seeds.held(rows), seeds.summary(rows)
 
-    return refused(use, "seeds-quick.json", BuildError).replace(f"{folder}/", "")
+    return refused(use, "seeds-quick.json", BuildError)
 
 
 @trial(

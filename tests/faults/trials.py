@@ -86,7 +86,7 @@ def judged(trial: Trial, folder: Path) -> tuple[str, str]:
     """What came of a trial, and its verdict."""
     folder.mkdir(parents=True)
     try:
-        return trial.run(folder), "survived"
+        return trial.run(folder).replace(f"{folder}/", ""), "survived"
     except FaultError as fault:
         return str(fault), fault.verdict
     except Exception as error:  # an assertion of the trial itself, or anything unforeseen

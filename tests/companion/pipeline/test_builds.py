@@ -18,12 +18,10 @@ from companion.pipeline import __main__, accepted, scoreboard
 from companion.pipeline.kept import left_behind
 from companion.pipeline.progress import Display, Progress, step_times
 from companion.pipeline.project import Project
-from faults.builds import alive, edit, start, wait_for
+from faults.builds import CHAPTERS, alive, edit, execute, start, wait_for
 from small_book import REPOSITORY, environment, pipeline
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.xdist_group("pipeline")]
-
-CHAPTERS = ("even", "loud")
 
 
 @pytest.fixture
@@ -42,13 +40,6 @@ def here(monkeypatch, capsys):
         return capsys.readouterr().err
 
     return run
-
-
-def execute(book, *names):
-    """Run the chapters' rules of the DAG, without the pages."""
-    targets = [f"chapter_{name}" for name in names or CHAPTERS]
-    command = [sys.executable, "-m", "snakemake", "--profile", "profiles/default", "--cores", "2", "--nolock"]
-    return subprocess.run([*command, *targets], cwd=book, capture_output=True, text=True, env=environment())
 
 
 def executed(book):
@@ -344,21 +335,23 @@ def test_warning_fails_the_build_and_keeps_the_old_pages(book):
 
 
 @pytest.mark.parametrize(
-    ("given", "complaint"),
+    ("command", "complaint"),
     [
         (
-            "strat=3",
+            "chapter even strat=3",
             "strat is not a parameter of the chapter even; allowed are preset, seed, start, scale, label",
         ),
-        ("start=1.5", "start of the chapter even must be int; got '1.5'"),
-        ("start=True", "start of the chapter even must be int"),
-        ("scale=big", "scale of the chapter even must be float"),
-        ("seed", "name=value"),
-        ("preset=quik", "PRESET must be one of quick, paper, full"),
+        ("chapter even start=1.5", "start of the chapter even must be int; got '1.5'"),
+        ("chapter even start=True", "start of the chapter even must be int"),
+        ("chapter even scale=big", "scale of the chapter even must be float"),
+        ("chapter even seed", "name=value"),
+        ("chapter even preset=quik", "PRESET must be one of quick, paper, full"),
+        ("chapter odd", "NAME must be one of the chapters even, loud"),
+        ("build --preset big", "PRESET must be one of"),
     ],
 )
-def test_bad_parameter_is_refused(built_book, here, given, complaint):
-    said = here(built_book, "chapter", "even", given)
+def test_what_is_not_there_or_of_another_type_is_refused(built_book, here, command, complaint):
+    said = here(built_book, *command.split())
     assert complaint in said
     assert "Traceback" not in said
     assert not (built_book / "_build/reruns").exists()
@@ -402,13 +395,6 @@ def test_a_lock_is_held_until_its_job_has_ended(tmp_path):
     with __main__._only_one(path, "a job"):
         assert not is_free()
     assert is_free()
-
-
-def test_unknown_chapter_and_preset_are_refused(book):
-    assert (
-        "NAME must be one of the chapters even, loud" in pipeline(book, "chapter", "odd", check=False).stderr
-    )
-    assert "PRESET must be one of" in pipeline(book, "build", "--preset", "big", check=False).stderr
 
 
 def test_a_claim_and_seeds_end_with_what_they_made(book):

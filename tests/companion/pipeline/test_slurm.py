@@ -7,10 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 import small_book
+from faults.builds import edit
+from faults.files import SETTINGS
 
 PATHS = f"{os.environ['PATH']}:/usr/sbin"
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun")
@@ -49,12 +52,6 @@ def start(book, *targets):
         command, cwd=book, env=small_book.environment(), start_new_session=True, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
-
-
-def edit(path, old, new):
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new))
 
 
 @pytest.mark.skipif(
@@ -107,17 +104,12 @@ large_run.make_task = lambda settings: tasks.mnist(settings.num_inputs, settings
 large_run.main()
 print("process", jax.process_index(), "of", jax.process_count(), "with", jax.local_device_count())
 """
-SMALL = {
-    "num_inputs": 24, "num_test": 10, "num_classes": 3, "width": 12, "temperature": 0.1,
-    "start_temperature": 0.5, "num_steps": 20, "num_warmup": 3, "num_samples": 2, "num_trajectories": 2,
-    "num_leapfrog": 4,
-}  # fmt: skip
 
 
 def long_run(output, *options, before=(), devices):
     """Which processes took part in a long run, and what it stored."""
     flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}"
-    settings = [f"--{name}={value}" for name, value in SMALL.items()]
+    settings = [f"--{name}={value}" for name, value in asdict(SETTINGS).items() if value is not False]
     path = os.pathsep.join(str(small_book.REPOSITORY / folder) for folder in ("lib", "notebooks"))
     done = subprocess.run(
         [*before, sys.executable, "-c", LONG_RUN, *settings, "--output", str(output), *options],

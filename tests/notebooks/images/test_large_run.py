@@ -12,30 +12,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from coding_schemes import data, sampling, tasks
+from coding_schemes import data, sampling
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import run
-from coding_schemes.sampling.checkpoint import Checkpoint, CheckpointMismatchError
+from coding_schemes.sampling.checkpoint import CheckpointMismatchError
+from faults import files
+from faults.files import blobs
 from images import large_run
 
-SETTINGS = large_run.Settings(
-    num_inputs=24, num_test=10, num_classes=3, width=12, num_steps=20, num_warmup=3, num_samples=2,
-    num_trajectories=3, num_leapfrog=4, start_temperature=0.5, temperature=0.1,
-)  # fmt: skip
-
-
-def blobs(num_inputs=24, num_test=10, input_dim=16, seed=0):
-    """Three clusters, more inputs than dimensions, as in CIFAR-10's full run."""
-    rng = np.random.default_rng(seed)
-    centers = 2 * rng.standard_normal((input_dim, 3))
-    labels, test_labels = np.arange(num_inputs) % 3, np.arange(num_test) % 3
-    targets = tasks.one_hot(3, 1.0, -0.1)
-    noise = rng.standard_normal((input_dim, num_inputs)), rng.standard_normal((input_dim, num_test))
-    return tasks.Task(
-        centers[:, labels] + noise[0], labels, targets[labels],
-        centers[:, test_labels] + noise[1], test_labels, targets[test_labels], name="blobs",
-    )  # fmt: skip
+SETTINGS = replace(files.SETTINGS, num_trajectories=3)
 
 
 def history(results):
@@ -51,21 +37,9 @@ def same(found, expected):
 def killed(tmp_path, monkeypatch):
     """A function that runs settings until so many blocks were kept, one slot each, and is killed."""
     monkeypatch.setattr(run, "LARGE", 0)
-    save = Checkpoint.save
 
     def start(settings, blocks):
-        kept = []
-
-        def die(self, state, block):
-            save(self, state, block)
-            kept.append(block)
-            if len(kept) == blocks:
-                raise KeyboardInterrupt
-
-        with monkeypatch.context() as patch:
-            patch.setattr(Checkpoint, "save", die)
-            with pytest.raises(KeyboardInterrupt):
-                large_run.run(settings, blobs(), tmp_path / "run")
+        files.kill(lambda: large_run.run(settings, blobs(), tmp_path / "run"), blocks)
         return tmp_path / "run"
 
     return start
@@ -215,9 +189,8 @@ from images import large_run
 texts, spied = [], sys.argv.pop(1) == "spied"
 
 def make_task(settings):  # called once processes have found each other, as what is imported here has to be
-    sys.path.insert(0, "tests/notebooks/images")
-    import test_large_run
     from coding_schemes.sampling import program
+    from faults import files
 
     advance = program.compiled()
     def spy(*arguments):
@@ -226,7 +199,7 @@ def make_task(settings):  # called once processes have found each other, as what
         return advance(*arguments)
 
     program.compiled = lambda options: spy if spied else advance
-    return test_large_run.blobs()
+    return files.blobs()
 
 large_run.make_task = make_task
 large_run.main()
