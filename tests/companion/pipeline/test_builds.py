@@ -240,7 +240,7 @@ def test_plan_says_what_runs_and_why(book):
         "pages  up to date",
     ]
     edit(book / "lib/small/constants.py", "2", "2  # two")
-    (book / "lib/small/extra.py").write_text("")
+    (book / "lib/small/extra.py").write_text("THREE = 3\n")
     edit(book / "notebooks/even.py", "from small import numbers", "from small import extra, numbers")
     even, loud, pages = pipeline(book, "plan").stdout.splitlines()
     assert re.fullmatch(
