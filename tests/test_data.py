@@ -76,6 +76,13 @@ def test_bundled_files_have_the_recorded_checksums():
             assert data.SHA256[name] == digest
 
 
+def test_the_bundled_digits_are_found_from_any_folder(tmp_path, monkeypatch):
+    found = data.mnist_subset()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CODING_SCHEMES_DATA", raising=False)
+    np.testing.assert_array_equal(data.mnist_subset().labels, found.labels)
+
+
 def test_bundled_subset_is_what_its_readme_says():
     images = data.mnist_subset()
     assert np.bincount(images.labels).tolist() == [1001, 1127, 991]

@@ -320,3 +320,12 @@ def test_converges_on_digits(nonlinearity):
     error = np.square(task.test_targets - s.predict(task.test_inputs)).mean(axis=0).sum()
     assert error < 0.25
     assert s.codes[:3].sum(axis=1).max() <= 2
+
+
+def test_outliers_of_one_direction_are_one_and_so_are_kinds_of_one_place():
+    outliers = np.array([[3.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    u = np.array([[1.0, 1.0], [2.0, 2.0], [1.0, 1.0]])  # of one direction, in two places
+    found = mean_field._prune(mean_field._Point(outliers, u, np.log([0.5, 0.3, 0.2])))
+    np.testing.assert_allclose(found.outliers, [[10**0.5, 0], [0, 1]])  # squares, the energy, add up
+    np.testing.assert_allclose(found.u, [[1, 1], [2, 2]])
+    np.testing.assert_allclose(np.exp(found.logits), [0.7, 0.3])

@@ -169,6 +169,14 @@ def test_prose_quotes_a_claims_headline_at_paper(at_paper):
     assert "3.875" in said
 
 
+def test_of_several_quantities_with_a_name_the_first_is_quoted():
+    both = [HEADLINE | {"quantity": name} for name in ("twice two", "twice two again", "thrice")]
+    found = scoreboard.Standing(scoreboard.Row({"id": "A1"}, "even", [], True), both, "open", "here", None)
+    assert [claims._named(found, part)["quantity"] for part in ("twice", "again", "thrice")] == [
+        one["quantity"] for one in both
+    ]
+
+
 def test_prose_quotes_the_verdict_at_paper_where_this_build_has_another(at_paper):
     project = at_paper(FAILED, HEADLINE)
     said = claims.quoted(project, scoreboard.rows(project), "{claim}`A1`\n")
