@@ -199,8 +199,20 @@ def clustered(
 
         XᵀX / N0 = (1 − ρ) 1 + ρ (ones within every class), exactly
 
-    From the toy task, ρ = 0, to one point per class, ρ → 1. Arguments and errors are those of `toy`, and
-    `overlap`: ρ, at least 0 and below 1; one for all classes, or one for each.
+    From the toy task, ρ = 0, to one point per class, ρ → 1.
+
+    Args:
+        num_inputs: number of training inputs, P.
+        class_ratios: fraction of the inputs in every class; sums to 1.
+        overlap: ρ, at least 0 and below 1; one for all classes, or one for each.
+        y_plus: target of an input's own class.
+        y_minus: target of all other classes.
+        seed: draws the directions.
+        input_dim: N0, at least P; P + 20 unless given.
+        targets: (C, m) matrix of class targets in place of the one-hot ones.
+
+    Raises:
+        ValueError: as for `toy`, or an overlap outside [0, 1).
 
     >>> task = clustered(4, (0.5, 0.5), overlap=0.3)
     >>> abs(task.input_kernel[0]).round(9).tolist()
@@ -232,8 +244,19 @@ def tree(
 ) -> Task:
     """Classes within super-classes: overlap ρ₁ within a class, ρ₂ ≤ ρ₁ between classes of a super-class.
 
-    Arguments and errors are those of `toy`, and `groups`: the super-class of every class, whole numbers
-    0 … S − 1; `overlaps`: (ρ₁, ρ₂) with 0 ≤ ρ₂ ≤ ρ₁ < 1. Inputs of different super-classes are orthogonal.
+    Args:
+        num_inputs: number of training inputs, P.
+        class_ratios: fraction of the inputs in every class; sums to 1.
+        groups: super-class of every class, whole numbers 0 … S − 1.
+        overlaps: (ρ₁, ρ₂) with 0 ≤ ρ₂ ≤ ρ₁ < 1; inputs of different super-classes are orthogonal.
+        y_plus: target of an input's own class.
+        y_minus: target of all other classes.
+        seed: draws the directions.
+        input_dim: N0, at least P; P + 20 unless given.
+        targets: (C, m) matrix of class targets in place of the one-hot ones.
+
+    Raises:
+        ValueError: as for `toy`; the overlaps are not ordered; or not every class has a super-class.
 
     >>> task = tree(8, overlaps=(0.5, 0.25))
     >>> abs(task.input_kernel[0]).round(9).tolist()

@@ -305,19 +305,20 @@ of_frozen = {
     "size": together | {"N": together["N"][1:], "P": together["N"][1:], "chains": sizes.num_chains},
     "sampler": [motion.local for motion in frozen],
 }
+lasting, wandered = runs.orders(frozen), runs.orders(rivals)
 Finding(
     "A21",
     "permutation order of the readouts",
     headline=True,
-    sampled=runs.orders(frozen),
+    sampled=lasting,
     over=["sigmoidal", "ReLU"],
     panel="Paper A, Fig. 4b; Paper A, Fig. 4d",
-    control=Control("linear networks of the same sizes and times", sampled=runs.orders(rivals)),
+    control=Control("linear networks of the same sizes and times", sampled=wandered),
     **of_frozen,
-).judge(above([runs.keeps(own["num_neurons"], T, own["span"]) for own in sized], 3), because=SMALL_P)
-for name, orders in (("sigmoidal", frozen[:1]), ("relu", frozen[1:]), ("rivals", rivals)):
-    shown = " and ".join(f"{value:.2f}" for value in runs.orders(orders).value)
-    glue(f"order_{name}", shown, display=False)
+).judge(above([runs.least_order(own["num_neurons"], T, own["span"]) for own in sized], 3), because=SMALL_P)
+orders = {"sigmoidal": lasting.value[:1], "relu": lasting.value[1:], "rivals": wandered.value}
+for name, values in orders.items():
+    glue(f"order_{name}", " and ".join(f"{value:.2f}" for value in values), display=False)
 switched = [motion.switches() for motion in frozen]
 for name, count in zip(("sigmoidal", "relu"), switched, strict=True):
     glue(f"switches_{name}", count.num_switches, display=False)
@@ -351,7 +352,7 @@ crossing_over = {
     for k, name in enumerate(("sigmoidal", "relu", "linear"))
 }
 freely = crossing_over.pop("linear")
-limit = runs.keeps(unit["num_neurons"], T, unit["short_span"], mobility=float(unit["num_neurons"]))
+limit = runs.least_order(unit["num_neurons"], T, unit["short_span"], mobility=float(unit["num_neurons"]))
 Finding(
     "A21",
     "permutation order of the readouts at the paper's mobility",
@@ -682,7 +683,7 @@ order.draw(
     **runs.order_curves(layers),
 )
 order.judge(
-    above(runs.keeps(of_relu["num_neurons"], T, of_relu["span"]), 3),
+    above(runs.least_order(of_relu["num_neurons"], T, of_relu["span"]), 3),
     because="in the feature layer a copy of an outlier is cheap; why the first loses its order is not known",
 )
 feature, of_deep = deep.order(1), (N, sizes.deep.temperature, sizes.deep.span)
@@ -697,7 +698,7 @@ Finding(
         "linear network of one layer, of the same size and time, in theory",
         sampled=np.float64(runs.wandering_order(*of_deep)),
     ),
-).judge(above(runs.keeps(*of_deep), 3), because=SMALL_P)
+).judge(above(runs.least_order(*of_deep), 3), because=SMALL_P)
 for name, value in zip(("first", "second"), both.value, strict=True):
     glue(f"order_{name}", f"{value:.2f}", display=False)
 

@@ -289,7 +289,7 @@ def wandering_order(size: int, temperature: float, span: float, mobility: float 
     return float(linear_memory(theory, lags, **finite).mean())
 
 
-def keeps(size: int, temperature: float, span: float, mobility: float = 1.0) -> float:
+def least_order(size: int, temperature: float, span: float, mobility: float = 1.0) -> float:
     """Permutation order above which neurons keep their roles: half way from a linear network's to 1."""
     return (1 + wandering_order(size, temperature, span, mobility)) / 2
 
@@ -367,7 +367,7 @@ def sigmoidal_variances(motion: Motion, theory: sigmoidal.Solution) -> Variances
         for c in range(len(code)) if members.any() else ():
             sampled.append(estimate(statistics.variance_in_time(z[:, :, members][..., labels == c])))
             mean = float(motion.means[-1][:, :, members, c].mean())
-            expected.append(dynamics.branch_variance(theory, int(row), c, mean, step(motion)))
+            expected.append(dynamics.branch_variance(theory, row, c, mean, step(motion)))
             names.append(f"{coding.code_name(code)} on class {c}")
     if not names:
         none = np.full(1, np.nan)

@@ -125,8 +125,20 @@ def number_moments(solution: Solution, codes: np.ndarray, width: int) -> np.ndar
 def whole_numbers(solution: Solution, codes: np.ndarray, width: int) -> np.ndarray:
     """Mean numbers of neurons with codes that all N = width share, neurons being whole.
 
-    The mean (k,) of the distribution that `number_moments` describes, with its arguments and errors:
-    `numbers`, which it tends to where they fluctuate, drawn towards whole numbers where they hardly do.
+    The mean of the distribution that `number_moments` describes: `numbers`, which it tends to where they
+    fluctuate, drawn towards whole numbers where they hardly do.
+
+    Args:
+        solution: a scheme in equilibrium, by quadrature.
+        codes: at least two rows of C booleans, shape (k, C); what all others hold is left out.
+        width: N.
+
+    Returns:
+        The means, shape (k,).
+
+    Raises:
+        ValueError: as `number_moments`.
+        FloatingPointError: as for `correction`.
     """
     found, weights = _whole(solution, codes, width)
     return weights @ found

@@ -70,7 +70,7 @@ def joined(project: Project) -> str:
     ]
     made = pages[first].find(class_="extra_footer")
     for tag in head:
-        _move(tag, first, set())
+        _move(tag, first, set(), None)
     online = project.pages_address
     articles = {_anchor(name): _article(name, page, set(pages), online) for name, page in pages.items()}
     return render(
@@ -103,22 +103,26 @@ def _article(name: str, page: BeautifulSoup, pages: set[str], online: str | None
             tag["id"] = _anchor(name, str(tag["id"]))
         if "loading" in tag.attrs:
             del tag["loading"]
-        _move(tag, name, pages)
-    for link in article("a", href=True):  # in a PDF, a file beside the pages would be one of this machine
-        place = str(link["href"])
-        if not place.startswith("#") and not urllib.parse.urlsplit(place).scheme:
-            if online:
-                link["href"] = urllib.parse.urljoin(online.rstrip("/") + "/", place)
-            else:
-                link.unwrap()
+        _move(tag, name, pages, online)
     article["id"], article["class"] = _anchor(name), "bd-article"
     return article
 
 
-def _move(tag: Tag, name: str, pages: set[str]) -> None:
-    """Point what a page's tag links to from the root; to joined pages, to places in this one."""
+def _move(tag: Tag, name: str, pages: set[str], online: str | None) -> None:
+    """Point what a page's tag links to from the root; to joined pages, to places in this one.
+
+    A link to a file beside the pages leads to the published book, or nowhere: relative, it would carry the
+    folder of the machine that prints.
+    """
     for key in {"href", "src"} & tag.attrs.keys():
         parts = urllib.parse.urlsplit(str(tag[key]))
         if not parts.scheme and not parts.netloc:
             path = posixpath.normpath(posixpath.join(name, "..", parts.path)) if parts.path else name
-            tag[key] = f"#{_anchor(path, parts.fragment)}" if path in pages else path
+            if path in pages:
+                tag[key] = f"#{_anchor(path, parts.fragment)}"
+            elif tag.name != "a":
+                tag[key] = path
+            elif online:
+                tag[key] = urllib.parse.urljoin(online.rstrip("/") + "/", path)
+            else:
+                del tag[key]

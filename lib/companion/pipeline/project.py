@@ -294,7 +294,7 @@ class Project:
             found |= new
             waiting += new
         modules = {source, *found}
-        found = {path for path in found if not _says_nothing(path)}
+        found = {path for path in found if self._has_code(path)}
         texts = "\n".join(path.read_text("utf-8") for path in modules)
         for folder in {path.parent for path in modules} - {*self._places}:
             # style sheets, sizes and other files that a module reads
@@ -348,6 +348,10 @@ class Project:
         return functools.cache(self._imports)  # several chapters share most modules
 
     @functools.cached_property
+    def _has_code(self) -> Callable[[Path], bool]:
+        return functools.cache(_has_code)
+
+    @functools.cached_property
     def _content(self) -> Callable[[Path], str]:
         return functools.cache(manifest.digest)
 
@@ -355,9 +359,9 @@ class Project:
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else path.name
 
 
-def _says_nothing(module: Path) -> bool:
-    """Whether a module is a docstring at most, as many an ``__init__.py``."""
-    return all(isinstance(node, ast.Expr) for node in _parse(module).body)
+def _has_code(module: Path) -> bool:
+    """Whether a module is more than a docstring, which many an ``__init__.py`` is not."""
+    return not all(isinstance(node, ast.Expr) for node in _parse(module).body)
 
 
 def _beside(folder: Path) -> Iterator[Path]:

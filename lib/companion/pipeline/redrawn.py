@@ -32,9 +32,9 @@ def anew(project: Project, chapter: str, name: str, figure: dict[str, Any]) -> p
 
 def redraw(project: Project) -> list[str]:
     """Draw the kept figures again, after an edit of how they look; returns the files that changed."""
-    changed = []
+    changed: list[str] = []
     for chapter, run in kept.read(project).items():
-        folder = project.root / kept.FOLDER / chapter
+        folder, before = project.root / kept.FOLDER / chapter, len(changed)
         for name, figure in run.figures.items():
             drawn = anew(project, chapter, name, figure)
             if drawn is None or same(folder / figure["file"], drawn):
@@ -43,7 +43,8 @@ def redraw(project: Project) -> list[str]:
             (folder / drawn.file).write_bytes(drawn.images[drawn.file])
             figure |= {"file": drawn.file, "width": drawn.width, "height": drawn.height}
             changed.append(f"{chapter}/{drawn.file}")
-        manifest.write_readable(folder / kept.FILE, run._asdict())
+        if len(changed) > before:
+            manifest.write_readable(folder / kept.FILE, run._asdict())
     return changed
 
 

@@ -349,6 +349,6 @@ def test_the_order_of_wandering_neurons_is_their_memory_between_the_halves_of_a_
     found = permutation_order(series)
     expected = runs.wandering_order(size, 0.01, span)
     assert abs(found.value - expected) < 3 * found.standard_error + 2e-3  # a sum for an integral
-    assert runs.keeps(size, 0.01, span) == pytest.approx((1 + expected) / 2)
+    assert runs.least_order(size, 0.01, span) == pytest.approx((1 + expected) / 2)
     faster = runs.wandering_order(size, 0.01, span, mobility=float(size))
     assert faster < expected < runs.wandering_order(2 * size, 0.01, span)
