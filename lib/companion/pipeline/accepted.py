@@ -128,9 +128,10 @@ def moved(before: Iterable[Mapping[str, Any]], now: Iterable[Mapping[str, Any]])
 
     What is computed without chance is the same up to rounding. Chains end elsewhere on another processor: so
     a number may lie as far from its record as one of the same law does once in 10⁶ cases, by Student's t of
-    as many networks, and theory of sampled networks half an error. A number without an error may go a quarter
-    of the way to its control. P-values, texts, and what else chains give without an error are not held: their
-    own limits judge them.
+    as many networks. Theory that stands beside them may itself be sampled, or be that of sampled networks: it
+    may move one and a half errors. A number without an error may go a quarter of the way to its control or
+    its limit. P-values, texts, and what else chains give without an error are not held: their own limits
+    judge them.
     """
     found, there = ({record["quantity"]: record for record in side} for side in (before, now))
     lines = [f"{name}: on record, not found" for name in found.keys() - there.keys()]
@@ -160,13 +161,20 @@ def _near(number: str, a: Mapping[str, Any], b: Mapping[str, Any], record: Mappi
 def _may_move(number: str, a: Mapping[str, Any], b: Mapping[str, Any], record: Mapping[str, Any]) -> Any:
     errors = [side["uncertainty"] for side in (a, b)]
     if None not in errors:
-        return 0.5 * np.asarray(errors[0]) if number == "expected" else _apart(record) * np.hypot(*errors)
+        if number == "computed":
+            return _apart(record) * np.hypot(*errors)
+        # the theory of a control may be that of another element
+        return 1.5 * (np.asarray(errors[0]) if a is record else np.max(errors[0]))
     if record["sampler"] is not None or record["predicate"].startswith("p "):
         return np.inf
     if number == "expected":
         return 0.0
     control = record["control"] and record["control"]["computed"]
-    return np.inf if a is not record or control is None else _NEAR * np.abs(np.subtract(control, a[number]))
+    if a is not record or control is None:
+        return np.inf
+    limit = re.fullmatch(r"[<>] ([\d.]+)", record["predicate"])
+    ends = [control, a[number] if limit is None else float(limit[1])]
+    return _NEAR * np.max([np.abs(np.subtract(end, a[number])) for end in ends], axis=0)
 
 
 def _apart(record: Mapping[str, Any]) -> float:
