@@ -116,13 +116,15 @@ def mean_numbers(each: Sequence[Networks], half: int | None = None) -> Estimate:
     return Estimate(*np.swapaxes([spread(chosen(networks)) for networks in each], 0, 1))
 
 
-def scatter(networks: Networks) -> Estimate:
+def scatter(networks: Networks, half: int | None = None) -> Estimate:
     """Variance v of the number of neurons with each code in one network, and its standard error in theory.
 
+    Of all networks, or of one start, 0 the prior, 1 theory.
     That is √((μ₄ − v²)/n) for n effective draws, of which every network is one at least. Where numbers are
     nearly always the same whole one, it is far above that of a Gaussian, v √(2/n).
     """
     numbers = networks.numbers.astype(float)
+    numbers = numbers if half is None else np.split(numbers, 2)[half]
     found = numbers.var(1).mean(0) + numbers.mean(1).var(0, ddof=1)  # within networks and between: unbiased
     draws = np.fmax(statistics.effective_sample_size(numbers), len(numbers))
     variance, fourth = finite_width.number_moments(networks.theory, CODES, networks.width)
@@ -190,11 +192,19 @@ def thinned(draws: np.ndarray, width: int) -> np.ndarray:
     return draws[:: -(-len(draws) // count)]
 
 
-def preactivation_pvalue(networks: Networks, theory: sigmoidal.Solution, draws: np.ndarray) -> np.float64:
-    """Kolmogorov–Smirnov test of preactivations, code 1-1-0 on class 0, mean and variance with their 1/N."""
+def preactivation_pvalue(
+    networks: Networks, theory: sigmoidal.Solution, draws: np.ndarray, gaussian: bool = False
+) -> np.float64:
+    """Kolmogorov–Smirnov test of preactivations, code 1-1-0 on class 0, mean and variance with their 1/N.
+
+    Against theory's density, or against the Gaussian of its mean and variance.
+    """
     widths = networks.width, np.inf
     both = [finite_width.preactivation_moments(theory, CODES[0], 0, width) for width in widths]
     moved = _moved(draws, *both)
+    if gaussian:
+        mean, variance = both[1]
+        return np.float64(stats.kstest(moved, stats.norm(mean, variance**0.5).cdf).pvalue)
     row = _row(theory, CODES[0])
     return np.float64(stats.kstest(moved, lambda z: sigmoidal.preactivation_cdf(theory, row, 0, z)).pvalue)
 
