@@ -17,7 +17,7 @@ from images.large_run import HISTORY, STARTS
 Arrays = Mapping[str, np.ndarray]
 PUBLISHED_ACCURACY, PUBLISHED_SIZE = 0.45, 50_000  # paper A, Fig. 7
 SPLITS = ("training", "test")
-LEARNED, LAZY = 0, 1  # kinds of features that are reused
+LEARNED, LAZY, RANDOM = 0, 1, 2  # kinds of features that are reused
 INPUT_DIM = 3072  # N0 of CIFAR-10
 DATASETS = {"mnist": tasks.mnist, "fashion_mnist": tasks.fashion_mnist, "cifar10": tasks.cifar10}
 IN_SUBSET = 70  # test images of a class on average, of the 100 or so that there are: classes are drawn
@@ -42,10 +42,24 @@ def beyond_chance(found: np.ndarray, shift: int = 0) -> Estimate:
     return spread((found[shift] - chance) / (1 - chance.mean()))
 
 
+def in_step(phi: np.ndarray, labels: np.ndarray, responses: np.ndarray, test_labels: np.ndarray) -> float:
+    """Squared correlation of test responses with the training code, both less each neuron's mean.
+
+    Over all neurons and test images: the share of variance that the code explains at its best scale.
+    """
+    code = coding.class_means(phi.astype(float), labels)[:, test_labels]
+    one, other = (each - each.mean(1, keepdims=True) for each in (code, responses.astype(float)))
+    return float(np.sum(one * other) ** 2 / (np.sum(one**2) * np.sum(other**2)))
+
+
+def of_one(pictures: Arrays, name: str) -> list[np.ndarray]:
+    """Training activations and labels, then those on test images, of a data set's one stored network."""
+    return [pictures[f"{name}_{split}_{what}"] for split in SPLITS for what in ("activations", "labels")]
+
+
 def carried_over(pictures: Arrays, name: str) -> Estimate:
     """`beyond_chance` of the one network of a data set whose responses are stored."""
-    parts = [f"{name}_{split}_{what}" for split in SPLITS for what in ("activations", "labels")]
-    phi, labels, responses, test_labels = (pictures[part] for part in parts)
+    phi, labels, responses, test_labels = of_one(pictures, name)
     return beyond_chance(sides(responses, test_labels, coding.class_means(phi.astype(float), labels)))
 
 
@@ -261,10 +275,16 @@ class Run:
         """`beyond_chance` of the stored test responses."""
         return beyond_chance(self.sides(layer), shift)
 
-    @property
-    def shared(self) -> np.ndarray:
-        """Correlation of two classes' codes over the neurons of the feature layer, (m, m)."""
-        return np.corrcoef((self.arrays["training_class_means_2"] > 0.5).astype(float).T)
+    def in_step(self) -> float:
+        """`in_step` of the feature layer's stored responses."""
+        return in_step(*(self.arrays[f"{s}_{what}"] for s in SPLITS for what in ("activations_2", "labels")))
+
+    def shared(self, layer: int = 2) -> np.ndarray:
+        """Correlation over neurons of the sides of ½ on which two classes' means lie, (m, m).
+
+        In the feature layer these are the codes.
+        """
+        return np.corrcoef((self.arrays[f"training_class_means_{layer}"] > 0.5).astype(float).T)
 
     @property
     def confusions(self) -> np.ndarray:
@@ -329,11 +349,22 @@ def mantel(one: np.ndarray, other: np.ndarray, count: int = 2000) -> tuple[Estim
     Its error is the scatter over `count` permutations of the classes of one of them; the first of these is
     returned, too.
     """
+    found = _permuted(one, other, count)
+    return Estimate(found[0], np.std(found[1:])), found[1]
+
+
+def nearer(one: np.ndarray, instead: np.ndarray, other: np.ndarray) -> tuple[Estimate, np.float64]:
+    """By how much more one matrix is correlated with a third than another is: as `mantel`, in its scatter."""
+    found = np.subtract(*(_permuted(other, each, 2000) for each in (one, instead)))
+    return Estimate(found[0], np.std(found[1:])), found[1]
+
+
+def _permuted(one: np.ndarray, other: np.ndarray, count: int) -> np.ndarray:
+    """Correlation over pairs of classes as they are, then with the classes of the first permuted."""
     pairs = np.triu_indices(len(one), 1)
     rng = np.random.default_rng(0)
     orders = [np.arange(len(one)), *(rng.permutation(len(one)) for _ in range(count))]
-    found = [np.corrcoef(one[np.ix_(order, order)][pairs], other[pairs])[0, 1] for order in orders]
-    return Estimate(np.float64(found[0]), np.float64(np.std(found[1:]))), np.float64(found[1])
+    return np.array([np.corrcoef(one[np.ix_(order, order)][pairs], other[pairs])[0, 1] for order in orders])
 
 
 def trend(sizes: Any, accuracy: Any) -> tuple[Estimate, float]:

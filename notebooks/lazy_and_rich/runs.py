@@ -136,17 +136,18 @@ def exponents(sizes: Any, values: Estimate) -> Estimate:
 # ---- one kernel, three codes -----------------------------------------------------------------------
 
 
-def learned_kernel(run: Run, activations: np.ndarray) -> np.ndarray:
+def learned_kernel(run: Run, activations: np.ndarray, centered: bool = True) -> np.ndarray:
     """What activations (…, N, P) have learned in the kernel: less the prior, centered, of length one."""
     change = coding.kernels(activations) - _prior(run.task, run.posterior.network.nonlinearity)
-    centered = change - change.mean(-1, keepdims=True)
-    centered -= centered.mean(-2, keepdims=True)
-    return centered / np.linalg.norm(centered, axis=(-2, -1), keepdims=True)
+    if centered:
+        change = change - change.mean(-1, keepdims=True)
+        change -= change.mean(-2, keepdims=True)
+    return change / np.linalg.norm(change, axis=(-2, -1), keepdims=True)
 
 
-def alignments(runs: dict[str, Run]) -> np.ndarray:
+def alignments(runs: dict[str, Run], centered: bool = True) -> np.ndarray:
     """Cosines between what two nonlinearities learned in the kernel, (chains, samples / 4, pairs)."""
-    learned = [learned_kernel(run, run.samples.activations()[:, ::4]) for run in runs.values()]
+    learned = [learned_kernel(run, run.samples.activations()[:, ::4], centered) for run in runs.values()]
     pairs = [(i, j) for j in range(len(learned)) for i in range(j)]
     return np.stack([np.sum(learned[i] * learned[j], axis=(-2, -1)) for i, j in pairs], axis=-1)
 

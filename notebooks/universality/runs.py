@@ -20,7 +20,7 @@ from companion.findings import Estimate, spread
 from companion.publish import WIDTH
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import optimize, stats
 
 LEAKY = jax.nn.leaky_relu
 LARGE_GAIN = 2.0  # high weights of paper C's Table 2; so small a rate that descent is a flow
@@ -122,6 +122,25 @@ def waits(network: Trained) -> np.ndarray:
 def backwards(network: Trained) -> float:
     """Fit error of the first network's loss, run backwards."""
     return two_point.fit_loss(network.run.loss[0][::-1], network.fit().solution, 0.5, network.dy2).error
+
+
+def stepped(network: Trained) -> np.float64:
+    """Fit error to the first network's loss of an exponential and a step, without the three equations.
+
+    Their heights are those of the loss's two parts at the start; the rate and the step's time are fitted.
+    """
+    loss, times = network.run.loss[0], network.run.times
+    height = difference_loss(network.trajectory(), network.dy2)[0]
+
+    def least(log_rate):  # over the times of the step
+        off = (loss[0] - height) * np.exp(-np.exp(log_rate) * times) - loss
+        before, after = (np.cumsum(np.square(part)) for part in (off + height, off[::-1]))
+        return np.min(np.append(0, before) + np.append(after[::-1], 0))
+
+    rates = np.linspace(np.log(0.01 / times[-1]), np.log(10 / times[1]), 200)
+    step, nearest = rates[1] - rates[0], rates[np.argmin(list(map(least, rates)))]
+    found = optimize.minimize_scalar(least, bounds=(nearest - step, nearest + step), method="bounded")
+    return found.fun / loss.size / np.var(loss)
 
 
 # ---- layers -----------------------------------------------------------------------------------------

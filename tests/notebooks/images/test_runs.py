@@ -164,7 +164,9 @@ def test_neurons_are_counted_by_their_code():
     one = made_up([1, 2, 3, 4])
     one.arrays["training_class_means_2"] = np.array([[0.9, 0.1], [0.1, 0.9], [0.8, 0.2]])
     np.testing.assert_array_equal(one.code_sizes, [2, 1])
-    assert one.shared == pytest.approx(np.array([[1, -1], [-1, 1]]))
+    assert one.shared() == pytest.approx(np.array([[1, -1], [-1, 1]]))
+    one.arrays["training_class_means_1"] = np.array([[0.9, 0.9], [0.1, 0.1]])
+    assert one.shared(1) == pytest.approx(np.ones((2, 2)))
 
 
 def test_neurons_of_either_layer_are_grouped_by_their_own_code():
@@ -246,6 +248,17 @@ def test_mantels_correlation():
     assert abs(permuted) < 0.6
     assert same.error == pytest.approx(45**-0.5, rel=0.15)
     assert abs(runs.mantel(one, other)[0].value) < 0.5
+    more, _ = runs.nearer(one, other, one)
+    assert more.value == pytest.approx(1 - runs.mantel(one, other)[0].value)
+    assert runs.nearer(one, one, other)[0] == (0, 0)
+
+
+def test_responses_in_step_with_the_code():
+    """All of it at any scale and mean of a neuron, and none where responses are those of the other class."""
+    labels = np.array([0, 0, 1, 1])
+    phi = np.array([[1.0, 1, 0, 0], [0, 0, 1, 1]])
+    assert runs.in_step(phi, labels, 0.1 * phi + [[0.5], [0.2]], labels) == pytest.approx(1)
+    assert runs.in_step(phi, labels, np.array([[1.0, 0, 1, 0], [0, 1, 0, 1]]), labels) == pytest.approx(0)
 
 
 def test_best_nonlinearity_at_every_number_of_examples():

@@ -19,6 +19,19 @@ def test_exponential_decay_does_not_wait():
     np.testing.assert_allclose(runs.remaining(3 + 2 * np.exp(-t)), np.exp(-t), atol=1e-12)
 
 
+def test_an_exponential_and_a_step_are_found():
+    """Of a made-up loss, ½ e^{−t/50} and a sixteenth up to t = 300."""
+    times = np.arange(0.0, 1000, 10)
+    loss = 0.5 * np.exp(-times / 50) + np.where(times < 300, 1 / 16, 0)
+    path = np.zeros((3, len(times)))
+    made_up = SimpleNamespace(
+        run=SimpleNamespace(loss=loss[None], times=times), trajectory=lambda: path, dy2=0.5
+    )
+    assert runs.stepped(made_up) < 1e-8
+    made_up.run.loss = (loss + 0.3 * np.sin(times / 30))[None]
+    assert runs.stepped(made_up) > 0.1
+
+
 def test_pairs_have_the_same_initial_weights_and_exponents_are_read_from_them():
     row = Architecture(jax.nn.leaky_relu, 0.35, 20, 2), 0.01
     grid = {"networks": 2, "dx": (0.5, 1.0, 1.5), "dy": (0.5, 1.0)}
