@@ -57,10 +57,15 @@ def of_one(pictures: Arrays, name: str) -> list[np.ndarray]:
     return [pictures[f"{name}_{split}_{what}"] for split in SPLITS for what in ("activations", "labels")]
 
 
-def carried_over(pictures: Arrays, name: str) -> Estimate:
-    """`beyond_chance` of the one network of a data set whose responses are stored."""
+def sides_of_one(pictures: Arrays, name: str) -> np.ndarray:
+    """`sides` of that network."""
     phi, labels, responses, test_labels = of_one(pictures, name)
-    return beyond_chance(sides(responses, test_labels, coding.class_means(phi.astype(float), labels)))
+    return sides(responses, test_labels, coding.class_means(phi.astype(float), labels))
+
+
+def carried_over(pictures: Arrays, name: str) -> Estimate:
+    """`beyond_chance` of that network."""
+    return beyond_chance(sides_of_one(pictures, name))
 
 
 def own_task(
