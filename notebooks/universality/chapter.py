@@ -595,7 +595,8 @@ Finding(
 # The theory speaks of "some hidden layer". Which one should we take? The linear approximation around the
 # mean needs representations that start close. With small weights the initial distance falls by a constant
 # factor per layer, $H_0 \propto (g^2/2)^\ell$ for (leaky) ReLU neurons at gain $g$. So the theory should
-# improve with depth. It does, up to the middle of the network.
+# improve with depth. Its misfit does fall, up to the middle of the network. This misfit is the summed squared
+# deviation, as in the paper. As $H$ itself shrinks with depth, a part of the fall comes for free.
 #
 # The rates depend on the layer, too. The deeper the split, the more parameters are in the encoder and the
 # fewer in the decoder. From the middle on the fitted rates follow: the encoder's grows, the decoder's
