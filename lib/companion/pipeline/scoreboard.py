@@ -60,12 +60,29 @@ class Row(NamedTuple):
 
     @property
     def why(self) -> str:
-        """One plain sentence why the verdict is not "reproduced", the headline's before others'."""
+        """One plain sentence why the verdict is not "reproduced", and how many checks fail.
+
+        Of the headline where it fails or is open; else of a check that fails, before one that is open and one
+        whose limit is wide.
+        """
         if not self.records:
             needs = "It needs the preset full." if self.claim.get("needs") == "full" else ""
             return needs or ("" if self.written else "Its chapter is not written.")
-        ordered = sorted(self.records, key=lambda record: not record.get("headline"))
-        return next(filter(None, map(records.why, ordered)), "")
+        decided = self.verdict in ("refuted", "open")
+        order: list[records.State] = ["failed", "open", "partly", "passed"]
+
+        def rank(record: dict[str, Any]) -> tuple[bool, int, bool]:
+            leads = bool(record.get("headline"))
+            return not (decided and leads), order.index(records.state(record)), not leads
+
+        first = min(self.records, key=rank)
+        count, reason = sum(records.state(record) == "failed" for record in self.records), records.why(first)
+        if not count or len(self.records) == 1:
+            return reason
+        fail = f"{count} of {len(self.records)} checks {'fails' if count == 1 else 'fail'}"
+        if records.state(first) != "failed":
+            return f"{reason.rstrip('.')}; {fail}"
+        return f"{fail}: {reason}" if first.get("headline") else f"{fail} ({first['quantity']}): {reason}"
 
 
 def said(claim: Mapping[str, Any], verdict: str) -> str:

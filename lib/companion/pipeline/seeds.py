@@ -138,16 +138,19 @@ def keep(project: Project, name: str, notebooks: Iterable[Path]) -> dict[str, An
 
 
 def held(ledgers: Mapping[str, dict[str, Any]]) -> dict[str, str]:
-    """How often each claim's most frequent verdict came out, as "8 of 8 seeds at quick", by claim."""
+    """How often each verdict came out, as "reproduced 7, open 1 of 8 seeds at quick", by claim."""
     said: dict[str, list[str]] = {}
     for preset, rows in ledgers.items():
         for row in rows.values():
             for id, counted in row["claims"].items():
                 seeds = "" if id in said else " seeds"
-                said.setdefault(id, []).append(
-                    f"{max(counted.values())} of {sum(counted.values())}{seeds} at {preset}"
+                claim = {"published": not id.startswith("D")}  # the book's own hold
+                named = ", ".join(
+                    f"{scoreboard.said(claim, verdict)} {counted[verdict]}"
+                    for verdict in sorted(counted, key=scoreboard.VERDICTS.index)
                 )
-    return {id: ", ".join(each) for id, each in said.items()}
+                said.setdefault(id, []).append(f"{named} of {sum(counted.values())}{seeds} at {preset}")
+    return {id: "; ".join(each) for id, each in said.items()}
 
 
 def summary(ledgers: Mapping[str, dict[str, Any]]) -> str:
@@ -163,10 +166,10 @@ def _summary(preset, rows):
     cases = sum(sum(c.values()) for row in rows.values() for c in row["claims"].values())
     if not cases or not total["count"]:
         return ""
-    spread = (total["squares"] / total["count"]) ** 0.5
+    spread, beyond = (total["squares"] / total["count"]) ** 0.5, total["beyond"] / total["count"]
     return (
         f"Over seeds at preset {preset} {same / cases:.1%} of {cases} verdicts are the same; (found − "
-        f"expected)/error over the {total['count']} numbers of findings that held at least once has a root "
-        f"mean square of {spread:.2f}, and {total['beyond'] / total['count']:.2%} lie beyond {BEYOND:g} (a "
-        "standard normal: 1 and 0.27 %)."
+        f"expected)/error over the {total['count']} numbers of findings that held at least once, with limits "
+        f"in standard errors, has a root mean square of {spread:.2f}, and {beyond:.2%} lie beyond {BEYOND:g} "
+        "(a standard normal: 1 and 0.27 %)."
     )

@@ -126,7 +126,7 @@ def test_a_claim_has_a_page_of_its_own(at_paper, tmp_path):
     for shown in (
         "too few",
         ">reproduced</span> at paper size",
-        "7 of 8 seeds at quick, 7 of 7 at paper",
+        "reproduced 7, in part 1 of 8 seeds at quick; reproduced 7 of 7 at paper",
         "At paper size (N = 3)",
     ):
         assert shown in page

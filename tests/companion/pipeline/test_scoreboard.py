@@ -98,9 +98,21 @@ def test_a_claim_has_one_headline(executed, records):
 
 def test_one_sentence_says_why_the_headline_first(executed):
     (row,) = scoreboard.rows(executed(FINDING | {"passed": False, "because": "b"}, HEADLINE | UNSETTLED_BY))
-    assert row.why == "Equilibrium is not shown: R-hat 1.4"
+    assert row.why == "Equilibrium is not shown: R-hat 1.4; 1 of 2 checks fails"
     page = shown([row])
-    assert '<p class="scoreboard-why">Equilibrium is not shown: R-hat 1.4</p>' in page
+    assert '<p class="scoreboard-why">Equilibrium is not shown: R-hat 1.4; 1 of 2 checks fails</p>' in page
+
+
+def test_a_failed_check_is_told_before_an_open_one_and_a_wide_limit(executed):
+    """Where the headline holds: what else stands in the way must not cover a failure."""
+    failed, wide = FINDING | {"passed": False, "because": "b"}, HEADLINE | {"apart": 6.0, "because": "c"}
+    (row,) = scoreboard.rows(executed(wide, FINDING | UNSETTLED_BY, failed))
+    assert row.why == "1 of 3 checks fails (twice two): b"
+    assert row._replace(records=[wide, failed, failed]).why == "2 of 3 checks fail (twice two): b"
+    both = [FINDING, HEADLINE | {"passed": False, "because": "c"}]
+    assert row._replace(records=both).why == "1 of 2 checks fails: c"
+    assert row._replace(records=[wide, FINDING | UNSETTLED_BY]).why == "Equilibrium is not shown: R-hat 1.4"
+    assert row._replace(records=[HEADLINE, FINDING]).why == ""
 
 
 def test_claim_without_a_control_stops_the_build(executed):

@@ -27,9 +27,12 @@ def test_how_often_verdicts_and_findings_held_and_how_far_numbers_lay():
     assert found["findings"]["A8 numbers"] == {"passed": 2, "failed": 1}
     assert found["distances"] == {"count": 6, "beyond": 2, "squares": pytest.approx(5 + 5 + 25 + 16)}
     assert found["headlines"] == {"A8": [-2.0, -2.0, 5.0]}  # of the farthest number, in its direction
-    assert seeds.held({"quick": {"one": found}}) == {"A8": "1 of 3 seeds at quick"}
+    told = "reproduced 1, in part 1, refuted 1 of 3 seeds at quick"
+    assert seeds.held({"quick": {"one": found}}) == {"A8": told}
     found["claims"]["A8"].pop("refuted")  # its check changed after that run
-    assert seeds.held({"quick": {"one": found}}) == {"A8": "1 of 2 seeds at quick"}
+    assert seeds.held({"quick": {"one": found}}) == {"A8": "reproduced 1, in part 1 of 2 seeds at quick"}
+    found["claims"] = {"D8": {"reproduced": 2}}
+    assert seeds.held({"quick": {"one": found}}) == {"D8": "holds 2 of 2 seeds at quick"}
 
 
 BARE = RECORD | {"computed": None, "expected": None, "uncertainty": None, "passed": False}  # not finite
@@ -62,7 +65,7 @@ def test_a_standard_normal_is_called_one():
     assert found["distances"]["squares"] / found["distances"]["count"] == pytest.approx(1, abs=0.1)
     said = seeds.summary({"quick": {"one": found}})
     assert "100.0% of 50 verdicts are the same" in said
-    assert "over the 2000 numbers of findings that held at least once has a root mean square of" in said
+    assert "over the 2000 numbers of findings that held at least once, with limits in standard" in said
     wide = found | {"distances": {"count": 100, "beyond": 9, "squares": 225.0}}
     assert "has a root mean square of 1.50, and 9.00% lie" in seeds.summary({"quick": {"one": wide}})
 
@@ -108,7 +111,7 @@ def test_all_presets_are_told_this_builds_first(tmp_path):
     assert [*seeds.ledgers(Project(tmp_path, "quick"))] == ["quick", "paper"]
     found = seeds.ledgers(Project(tmp_path, "paper"))
     assert found == rows
-    assert seeds.held(found) == {"A8": "3 of 3 seeds at paper, 8 of 8 at quick"}
+    assert seeds.held(found) == {"A8": "reproduced 3 of 3 seeds at paper; reproduced 8 of 8 at quick"}
     first, second = seeds.summary(found).split("Over seeds at preset ")[1:]
     assert "paper 100.0% of 3 verdicts" in first
     assert "quick 100.0% of 8 verdicts" in second
