@@ -144,6 +144,12 @@ def ends(maps: Mapping[str, np.ndarray], name: str) -> np.ndarray:
     return found
 
 
+def bracket(temperatures: np.ndarray, found: np.ndarray) -> tuple[float, float]:
+    """The two temperatures of a map between which all ends lie that there are."""
+    low, high = np.nanmin(found), np.nanmax(found)
+    return float(temperatures[temperatures <= low][-1]), float(temperatures[temperatures >= high][0])
+
+
 def panels(
     shares: ArrayLike,
     widths: ArrayLike,
@@ -156,7 +162,7 @@ def panels(
     """Shares of networks with the scheme of each row (rows, P, N, T, 2), a panel for each row and P.
 
     Squares are small where networks from either start differ by more than half of them. A ring at `yours`,
-    (N, P, T), in the column of the nearest P and the rows `own`.
+    (N, P, T), in the column of the nearest P and the rows `own`, if any.
     """
     every, N, P, T = (np.asarray(x, float) for x in (shares, widths, inputs, temperatures))
     place = np.asarray(yours, float)

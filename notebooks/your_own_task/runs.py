@@ -3,9 +3,11 @@
 from typing import Any
 
 import jax
-from coding_schemes import theory
+import numpy as np
+from coding_schemes import coding, theory
 from coding_schemes.networks import NONLINEARITIES, Network
 from coding_schemes.tasks import Task
+from numpy.typing import ArrayLike
 
 
 def elementwise(name: str) -> Any:
@@ -35,3 +37,20 @@ def predicted(task: Task, network: Network, temperature: float) -> tuple[Any, st
         found,
         f"Solved, to a residual of {found.residual:.0e}: {kinds} kind{'s' * (kinds > 1)} of neurons.",
     )
+
+
+def code_shares(codes: ArrayLike, solution: Any) -> list[str]:
+    """Share of neurons with each of theory's codes, a line each: sampled, its error over chains, theory's.
+
+    Args:
+        codes: of sampled neurons, shape (chains, samples, N, C).
+        solution: theory's, with the codes and probabilities of its kinds of neurons.
+    """
+    lines = []
+    for code in np.unique(solution.codes, axis=0)[::-1]:
+        of_chain = (np.asarray(codes) == code).all(-1).mean((1, 2))
+        error = of_chain.std(ddof=1) / len(of_chain) ** 0.5
+        theory_share = np.asarray(solution.probabilities)[(solution.codes == code).all(-1)].sum()
+        share = f"{of_chain.mean():.3f} ± {error:.3f}"
+        lines.append(f"code {coding.code_name(code)}: {share} of the neurons, theory {theory_share:.3f}")
+    return lines

@@ -58,6 +58,12 @@ def test_the_end_of_a_scheme_lies_where_half_have_lost_it():
     assert np.isnan(found[0, 2])
 
 
+def test_ends_lie_between_two_temperatures_of_the_map():
+    temperatures = np.array([0.01, 0.1, 1.0, 10.0])
+    assert maps.bracket(temperatures, np.array([0.05, np.nan, 0.7])) == (0.01, 1.0)
+    assert maps.bracket(temperatures, np.array([0.3])) == (0.1, 1.0)
+
+
 def test_the_reader_stands_in_the_map_of_her_nonlinearity_and_the_nearest_number_of_inputs():
     stored = maps.stored()
     leaves = [stored[name] for name in ("shares", "widths", "inputs", "temperatures")]

@@ -82,3 +82,18 @@ def test_one_class_has_no_scheme():
     assert runs.predicted(task, Network(1, 6, "sigmoidal"), 0.01)[1]
     with pytest.raises(ValueError, match="labels: got one class"):
         diagnose(np.eye(4), task.labels)
+
+
+def test_shares_of_codes_stand_beside_theorys():
+    """Two chains of two samples of four neurons; two kinds of theory's share a code."""
+    kinds = SimpleNamespace(
+        codes=np.array([[True, False], [False, True], [True, False]]), probabilities=[0.25, 0.25, 0.5]
+    )
+    codes = np.zeros((2, 2, 4, 2), bool)
+    codes[0, ..., 0] = True  # all neurons of the first chain
+    codes[1, :, :2, 0] = True  # half of the second's
+    codes[1, :, 2:, 1] = True
+    assert runs.code_shares(codes, kinds) == [
+        "code 1-0: 0.750 ± 0.250 of the neurons, theory 0.750",
+        "code 0-1: 0.250 ± 0.250 of the neurons, theory 0.250",
+    ]
