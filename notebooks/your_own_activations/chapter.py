@@ -81,9 +81,10 @@ def evidence(activations, labels, rotated_two_levels, two_levels, rotated_partic
 publish(
     evidence,
     "evidence",
-    caption=f"A layer that is {found.scheme}, and the two numbers that say so (orange) among those of its "
+    caption=f"A layer that is {found.scheme}, and the two numbers that decide (orange) among those of its "
     "rotations (gray): the share of the differences between classes that two levels per class explain, and "
-    "the fraction of neurons that carry them. Left: the layer, neurons sorted by their code.",
+    "the fraction of neurons that carry them. A redundant layer stands out in the first, a sparse one in the "
+    "second. Left: the layer, neurons sorted by their code.",
     tail=f"N = {len(found.codes)}, P = {len(labels)}. In none of the papers.",
     **runs.shown(activations, labels, found),
 )
@@ -91,8 +92,8 @@ publish(
 # %% [markdown]
 # *Needs:* nothing; the schemes are those of [the first chapter](lazy_and_rich.ipynb). *Reading:* 6 minutes.
 #
-# Try it on a layer that has learned nothing: the first of a network with random weights, on digits. It may
-# well be called analog. That says nothing about learning, as we shall see.
+# Try it on a layer that has learned nothing: a linear one with random weights, on digits. It is called
+# analog. That says nothing about learning, as we shall see.
 
 # %%
 import jax
@@ -100,7 +101,7 @@ from coding_schemes import diagnose, tasks
 
 digits = tasks.mnist(60, 0)  # inputs (N0, P) in columns, and the class of each
 W = jax.random.normal(jax.random.key(0), (200, digits.input_dim))
-phi = jax.nn.relu(W @ digits.inputs / digits.input_dim**0.5)  # activations (N, P)
+phi = W @ digits.inputs / digits.input_dim**0.5  # activations (N, P)
 print(diagnose(phi, digits.labels).verdict)
 
 # %% [markdown]
@@ -115,11 +116,12 @@ print(diagnose(phi, digits.labels).verdict)
 #
 # ## What is asked of a layer
 #
-# A rotation of neuron space leaves the kernel as it is and dissolves codes. (The average over neurons is
-# kept: ReLU activations have a large one, and any layer of theirs would stand out if it were mixed in.) So a
-# layer is called *redundant* if codes explain more of it than of its rotations, *sparse* if fewer neurons
-# carry it, and *analog* if it cannot be told from its rotations, provided that a redundant or sparse layer
-# could have been. Anything else is *undecided*. The thresholds are in the docstring of
+# A rotation replaces each neuron by a mixture of all neurons. It leaves the kernel as it is and dissolves
+# codes. We rotate only what differs from the average neuron, since otherwise every ReLU layer would stand
+# out. A layer is called *redundant* if codes explain more of it than of its rotations, and *sparse* if fewer
+# neurons carry it. It is *analog* if it cannot be told from its rotations although a redundant or a sparse
+# layer of this size would stand out. Layers that are too small, and classes that differ no more than random
+# groups, are *undecided*, as is everything else. The thresholds are in the docstring of
 # {py:func}`~coding_schemes.diagnosis.diagnose`.
 #
 # Neurons that respond to no input are *dead*. Strong weight decay leaves many of them, and then few neurons
@@ -151,7 +153,7 @@ places = [
     for width, P in sizes.places
 ]
 counts = np.sum([place.counts for place in places], axis=0)  # (nonlinearities, kinds, schemes)
-rotated, n = np.sum([place.rotated for place in places], axis=0), counts[0, 0].sum()
+n = counts[0, 0].sum()
 named = [counts[1, 0, runs.REDUNDANT], counts[2, 0, runs.SPARSE]]
 size = {"N": [width for width, _ in sizes.places], "P": sizes.places[0][1], "T": 0.01}
 size |= {"networks of each kind": int(n)}
@@ -164,8 +166,8 @@ by_name = Finding(
     size=size,
     figure="calls",
     control=Control(
-        "their neurons rotated",
-        sampled=runs.at_least([rotated[1, runs.REDUNDANT], rotated[2, runs.SPARSE]], n),
+        "lazy networks of the same nonlinearity",
+        sampled=runs.at_least([counts[1, 1, runs.REDUNDANT], counts[2, 1, runs.SPARSE]], n),
     ),
 )
 
@@ -186,8 +188,9 @@ def table(counts, rows, columns):
 by_name.draw(
     table,
     "Redundant and sparse networks are called by their names, and lazy or untrained ones hardly ever are. "
-    "Analog is another matter: lazy and untrained networks are called so too. Rows: how the network was "
-    "made; columns: what it is called.",
+    "Analog is another matter: lazy and untrained linear networks are called so, too, and those of other "
+    "nonlinearities are analog or undecided. Rows: how the network was made, all N together; columns: what "
+    "it is called.",
     counts=counts.transpose(1, 0, 2).reshape(9, 4),
     rows=[f"{name}, {kind}" for kind in runs.KINDS for name in ("linear", "sigmoidal", "ReLU")],
     columns=runs.SCHEMES,
@@ -207,8 +210,14 @@ Finding(
 
 # %% [markdown]
 # "Analog" says how the differences between classes are spread over the neurons. It does not say that the
-# network has learned anything. Digits of one class look alike, so a random layer spreads their differences
-# in the same way.
+# network has learned anything. Digits of one class look alike, so the class means of a random layer differ,
+# too. A linear layer with random weights has no preferred rotation, so it is called analog almost by
+# definition. Lazy and untrained layers of other nonlinearities are called analog or undecided.
+#
+# Redundant and sparse do not say so either. Where the inputs of a class are nearly the same, a layer of steep
+# neurons has codes with random weights. We try two such layers on the task of
+# {py:func}`~coding_schemes.tasks.clustered`, one of steep sigmoids, and one of rectified neurons with a high
+# threshold.
 
 # %% tags=["hide-input"]
 analog = counts[..., runs.ANALOG]
@@ -221,13 +230,27 @@ Finding(
     control=Control("sampled sigmoidal and ReLU networks", sampled=runs.at_least(analog[1:, 0], n)),
 ).judge(above(0.5), because="wide random layers differ from their rotations by chance")
 
+# %% tags=["hide-input"]
+steep, mild, high = (
+    runs.untrained(tasks.clustered(60, overlap=0.99), phi, num_networks=24)
+    for phi in (runs.steep, jax.nn.sigmoid, runs.high)
+)
+Finding(
+    "D9",
+    "share of untrained layers of steep sigmoids called redundant, at least (95 % confidence)",
+    sampled=runs.at_least(steep[runs.REDUNDANT], 24),
+    size={"N": 100, "P": 60, "overlap": 0.99, "networks": 24},
+    control=Control("the same with sigmoids of gain 1", sampled=runs.at_least(mild[runs.REDUNDANT], 24)),
+).judge(above(0.5), because="inputs of a class must be nearly the same")
+print(f"a high threshold: {high[runs.SPARSE]} of 24 untrained layers are called sparse")
+
 # %% [markdown]
-# The *readouts* can tell the difference. A network that has learned its features reads out of the directions
-# in which the class means differ, and of hardly anything else. With `readouts` given, `readout_share` is the
-# part of their squared length in those directions. Untrained networks have readouts in all directions, and a
-# small share. In lazy networks it lies between, up to one half: their readouts fit the targets, too, and so
-# lean toward the class differences even of random features. Lazy networks of few neurons also learn their
-# features a little.
+# The *readouts* of sampled networks tell more. With `readouts` given, `readout_share` is the part of their
+# squared length in the directions in which the class means differ. A sampled network that has learned its
+# features reads out of hardly anything else. Untrained networks have readouts in all directions, and a small
+# share. In lazy networks the share lies between, {glue:text}`lazy_least` to {glue:text}`lazy_most` here:
+# their readouts fit the targets, too, and so lean toward the class differences even of random features. Lazy
+# networks of few neurons also learn their features a little.
 
 # %% tags=["hide-input"]
 share = np.concatenate([place.readout_share for place in places], axis=-1)
@@ -249,15 +272,38 @@ learned.bars(
     ylabel="share of the readouts",
 )
 learned.judge(above(0.5, 3), because="readouts fluctuate with temperature in directions that carry no class")
+glue("lazy_least", f"{lazy.value.min():.2f}", display=False)
+glue("lazy_most", f"{lazy.value.max():.2f}", display=False)
+
+# %% [markdown]
+# A large share does not prove that features were learned. Readouts may also be *fitted* to a layer that has
+# learned nothing, with a penalty on their length (ridge regression). We fit them to the untrained layers
+# above. The penalty is the one that the posterior of the sampled networks has. It is strong, and such
+# readouts lie along the class differences, too. With a tenth of it they lie there less.
+
+# %% tags=["hide-input"]
+fitted = np.concatenate([place.fitted_share for place in places], axis=-1)  # (nonlinearities, networks)
+own = spread(share[:, 2].T)
+Finding(
+    "D9",
+    "share of readouts fitted to untrained layers in the span of the class differences",
+    sampled=spread(fitted[:, 0].T),
+    over=("linear", "sigmoidal", "ReLU"),
+    size=size,
+    control=Control("these networks' own readouts", sampled=own),
+).judge(above(0.5, 3), because="weak penalties fit every input by itself")
+for name, weak in zip(("linear", "sigmoidal", "ReLU"), fitted[:, 1].mean(axis=-1), strict=True):
+    print(f"{name}, a tenth of the penalty: {weak:.2f}")
 
 # %% [markdown]
 # ## Ten classes
 #
 # With three classes there are six codes that tell classes apart, and many neurons share each. With ten
 # classes there are about a thousand. We draw networks that learned ten classes of orthogonal inputs. Codes
-# still explain what a sigmoidal network does, but hardly two of its neurons have the same one. Nothing is
-# redundant then, and the answer is "undecided". Where classes are alike and share neurons it can still be
-# "redundant", as for the large network on [images](images.ipynb).
+# still explain what a sigmoidal network does, but few of its neurons have the same one. Then there is little
+# redundancy to see, and the answer is "undecided". Wider networks repeat their codes more: the networks of
+# this section are too few and too small to say from which width on ten classes are called redundant. Where
+# classes are alike and share neurons they can be, as for the large network on [images](images.ipynb).
 
 # %% tags=["hide-input"]
 ten = [runs.of_ten(jax.random.fold_in(key, 3), width, P, sizes.num_of_ten) for width, P in sizes.ten]
@@ -271,13 +317,22 @@ Finding(
     size=size_of_ten,
     control=Control("three classes", sampled=Estimate(*(np.full(len(ten), each) for each in shared))),
 ).judge(below(2, 3), because="there are more neurons than codes")
+Finding(
+    "D9",
+    "share of sigmoidal networks of ten classes called undecided, at least (95 % confidence)",
+    sampled=runs.at_least(sum(each.undecided for each in ten), len(ten) * sizes.num_of_ten),
+    size=size_of_ten,
+    control=Control("three classes", sampled=runs.at_least(counts[1, 0, runs.UNDECIDED], n)),
+).judge(above(0.5), because="wide networks repeat their codes")
 glue("ten_width", sizes.ten[-1][0], display=False)
 glue("ten_codes", round(ten[-1].num_codes), display=False)
+glue("ten_levels", f"{ten[-1].two_levels:.2f}", display=False)
 
 # %% [markdown]
 # The widest of these networks has {glue:text}`ten_width` neurons and, on average, {glue:text}`ten_codes`
-# codes. Sparse networks are recognized as before, as long as their outliers, one for each class, are no more
-# than a tenth of the neurons.
+# codes, which explain {glue:text}`ten_levels` of the differences between classes. Sparse networks are
+# recognized as before, as long as their outliers, one for each class, are no more than a tenth of the
+# neurons.
 
 # %% tags=["hide-input"]
 Finding(
@@ -286,8 +341,8 @@ Finding(
     sampled=runs.at_least(sum(each.sparse for each in ten), len(ten) * sizes.num_of_ten),
     size=size_of_ten,
     control=Control(
-        "their neurons rotated",
-        sampled=runs.at_least(sum(each.rotated for each in ten), len(ten) * sizes.num_of_ten),
+        "untrained networks",
+        sampled=runs.at_least(sum(each.untrained for each in ten), len(ten) * sizes.num_of_ten),
     ),
 ).judge(above(0.5), because="outliers have not merged to one for each class yet")
 
@@ -295,9 +350,11 @@ Finding(
 # ## Networks trained elsewhere
 #
 # What do networks look like that an optimizer trained, without noise? Here are five, on digits. From small
-# initial weights features are learned, and groups form. From usual ones, and without weight decay, a network
-# of one hidden layer stays near its random start: little of the readouts lies along the class differences.
-# The last two are one with weight decay and a convolutional one. The scheme is often undecided.
+# initial weights features are learned, and groups form. From usual ones, and without weight decay, little of
+# the readouts of a network of one hidden layer lies along the class differences: most of their length is
+# still that of the random start. The kernel changes all the same, by the fraction that is printed (the length
+# of the change over that of the initial kernel). The last two are one with weight decay and a convolutional
+# one. The scheme is often undecided.
 
 # %%
 task = tasks.mnist(sizes.num_inputs, 0, y_minus=-0.5, seed=seed)
@@ -311,7 +368,8 @@ trained = {
 for name, network in trained.items():
     answer = diagnose(network.activations, task.labels, network.readouts)
     print(
-        f"{name}: {network.accuracy:.0%} right, {answer.readout_share:.2f} of the readouts; {answer.verdict}"
+        f"{name}: {network.accuracy:.0%} right, kernel changed by {network.kernel_change:.0%}, "
+        f"{answer.readout_share:.2f} of the readouts; {answer.verdict}"
     )
 
 # %% [markdown]
@@ -327,22 +385,26 @@ for name, network in trained.items():
 #
 # The authors of the paper on coding schemes {cite:p}`vanmeegen2025` have published the weights that they
 # sampled, and their code (figshare, doi
-# [10.6084/m9.figshare.26539129](https://doi.org/10.6084/m9.figshare.26539129)). Their weights have unit prior
-# variance, so that the lines above apply as they stand. The files could not be downloaded where this book was
-# made, and nothing on this page was computed from them.
+# [10.6084/m9.figshare.26539129](https://doi.org/10.6084/m9.figshare.26539129)). In their paper hidden weights
+# have unit prior variance. If the files hold those weights, the lines above apply. The files could not be
+# downloaded where this book was made, so we have not seen them.
 #
 # ## What to take away
 #
 # - Redundant and sparse coding of a few classes can be read off activations and labels alone. They stand out
-# against rotations that keep the kernel.
-# - Analog coding cannot be read off in this way: a lazy or an untrained layer can look the same. Look at the
-#   readouts too.
-# - Ordinary training on little data, without weight decay, hardly leaves the neighborhood of the initial
-#   weights. Its networks are often undecided.
+#   against rotations that keep the kernel.
+# - Whether the layer has *learned* its scheme cannot be read off in this way. A lazy or an untrained layer
+#   can be called analog. On inputs that are nearly the same within a class an untrained one can be called
+#   redundant or sparse.
+# - The readouts of a sampled network tell whether it has learned features. Readouts fitted with a strong
+#   penalty do not.
+# - Ordinary training on little data, without weight decay, leaves most of the readouts' length where it was.
+#   Its networks are often undecided.
 #
 # **Limits.** A scheme has to show in class *means*; a code within a class is not seen. With ten classes of
-# orthogonal inputs no redundancy is seen in networks of these sizes. A neuron counts as dead if it varies
-# over the inputs by less than a tenth of what silent neurons of a sparse scheme do.
+# orthogonal inputs we tried widths of 100 (and 300 at the paper's size), and saw no redundancy there. A
+# neuron counts as dead if it varies over the inputs by less than a tenth of what silent neurons of a sparse
+# scheme do.
 #
 # ## Exercises
 #

@@ -1,9 +1,9 @@
 """What the chapter on readers' activations runs: networks of known scheme, and networks that Adam trained.
 
 The scheme of a network drawn from the posterior is known: analog for linear networks, redundant for sigmoidal
-and sparse for rectified ones (paper A). Lazy networks and draws of the prior have none of the latter two;
-calling one of them so is the error that counts. Lazy is a limit, though: with fewer neurons than inputs and
-T → 0, lazy ReLUs must learn features, and a few of them do the work.
+and sparse for rectified ones (paper A). Lazy networks and draws of the prior of these three, on digits, have
+none of the latter two; calling one of them so is the error that counts. Lazy is a limit, though: with fewer
+neurons than inputs and T → 0, lazy ReLUs must learn features, and a few of them do the work.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ from scipy.stats import beta
 KNOWN = {"linear": "analog", "sigmoidal": "redundant", "relu": "sparse"}
 KINDS = ("sampled", "lazy", "untrained")
 SCHEMES = ("analog", "redundant", "sparse", "undecided")
-ANALOG, REDUNDANT, SPARSE = range(3)
+ANALOG, REDUNDANT, SPARSE, UNDECIDED = range(4)
 MOVES = {
     "linear": ("gibbs",),
     "sigmoidal": ("gibbs",),
@@ -35,6 +35,7 @@ MOVES = {
 """Moves that reach each scheme. Sigmoidal networks find some set of codes, and any is redundant, without the
 moves between codes, which compile for long."""
 ROTATIONS = 199  # of a diagnosis that is repeated often
+TEMPERATURE = 0.01
 
 
 class Layers(NamedTuple):
@@ -53,7 +54,7 @@ def drawn(
     num_networks: int = 8,
     num_warmup: int = 300,
     moves: Sequence[str] | None = None,
-    temperature: float = 0.01,
+    temperature: float = TEMPERATURE,
 ) -> Layers:
     """Independent networks of a posterior: the last states of chains that anneal T; or draws of the prior."""
     posterior = non_lazy(task, network, temperature)
@@ -80,22 +81,22 @@ class Calls(NamedTuple):
 
     Attributes:
         counts: networks called by each of `SCHEMES`, shape (3, 3, 4).
-        rotated: the same of sampled networks with their neurons rotated, shape (3, 4).
         readout_share: share of the readouts in the span of class differences, shape (3, 3, networks).
+        fitted_share: the same of readouts fitted to the untrained networks' features, with the penalty that
+            the sampled networks' posterior has and with a tenth of it, shape (3, 2, networks).
         sharing: `sharing` of the sampled networks, shape (3, networks).
     """
 
     counts: np.ndarray
-    rotated: np.ndarray
     readout_share: np.ndarray
+    fitted_share: np.ndarray
     sharing: np.ndarray
 
 
 def calls(key: Array, task: Task, width: int, num_networks: int, **options: Any) -> Calls:
     """Diagnose sampled, lazy and untrained networks of every nonlinearity that learn a task."""
-    rng = np.random.default_rng(int(jax.random.randint(key, (), 0, 2**31 - 1)))
-    counts, rotated = np.zeros((3, 3, 4), int), np.zeros((3, 4), int)
-    share, common = np.zeros((3, 3, num_networks)), np.zeros((3, num_networks))
+    counts, share = np.zeros((3, 3, 4), int), np.zeros((3, 3, num_networks))
+    fitted, common = np.zeros((3, 2, num_networks)), np.zeros((3, num_networks))
     for n, name in enumerate(KNOWN):
         for k, kind in enumerate(KINDS):
             layers = drawn(
@@ -112,9 +113,21 @@ def calls(key: Array, task: Task, width: int, num_networks: int, **options: Any)
                 share[n, k, r] = found.readout_share
                 if kind == "sampled":
                     common[n, r] = sharing(found)
-                    turned = diagnose(rotation(width, rng) @ phi, task.labels, num_rotations=ROTATIONS)
-                    rotated[n, SCHEMES.index(turned.scheme)] += 1
-    return Calls(counts, rotated, share, common)
+                if kind == "untrained":
+                    for s, part in enumerate((1, 0.1)):
+                        readouts = ridge(phi, task.targets, part * TEMPERATURE * task.num_inputs)
+                        refitted = diagnose(phi, task.labels, readouts, num_rotations=99)
+                        fitted[n, s, r] = refitted.readout_share
+    return Calls(counts, share, fitted, common)
+
+
+def ridge(activations: np.ndarray, targets: ArrayLike, penalty: float) -> np.ndarray:
+    """Readouts (N, m) that fit the targets (P, m) to activations (N, P), by the kernel plus a penalty.
+
+    A penalty of P T gives the mean of the posterior's readouts, of prior variance 1/P, given the features.
+    """
+    kernel = activations.T @ activations / len(activations)
+    return activations @ np.linalg.solve(kernel + penalty * np.eye(len(kernel)), np.asarray(targets))
 
 
 def sharing(found: Diagnosis) -> float:
@@ -127,39 +140,64 @@ class OfTen(NamedTuple):
 
     Attributes:
         sparse: ReLU networks called sparse.
-        rotated: those called so after a rotation of their neurons.
+        untrained: draws of their prior called so.
+        undecided: sigmoidal networks called undecided.
         sharing: `sharing` of the sigmoidal networks, shape (networks,).
         num_codes: codes of a sigmoidal network, on average.
+        two_levels: what they explain of its differences between classes, on average.
     """
 
     sparse: int
-    rotated: int
+    untrained: int
+    undecided: int
     sharing: np.ndarray
     num_codes: float
+    two_levels: float
 
 
 def of_ten(key: Array, width: int, num_inputs: int, num_networks: int) -> OfTen:
     """Diagnose sampled sigmoidal and ReLU networks of ten classes."""
-    task, rng = tasks.toy(num_inputs, (0.1,) * 10, y_minus=0.0), np.random.default_rng(width)
-    sigmoidal, relu = (
-        drawn(key, task, Network(1, width, name), num_networks=num_networks).activations
-        for name in ("sigmoidal", "relu")
+    task = tasks.toy(num_inputs, (0.1,) * 10, y_minus=0.0)
+    sigmoidal, relu, prior = (
+        drawn(key, task, Network(1, width, name), num_networks=num_networks, trained=trained).activations
+        for name, trained in (("sigmoidal", True), ("relu", True), ("relu", False))
     )
 
     def told(layers):
         return [diagnose(phi, task.labels, num_rotations=ROTATIONS) for phi in layers]
 
-    redundant = told(sigmoidal)
-    sparse, rotated = (
-        sum(each.scheme == "sparse" for each in told(layers))
-        for layers in (relu, rotation(width, rng) @ relu)
-    )
+    many = told(sigmoidal)
+    sparse, untrained = (sum(each.scheme == "sparse" for each in told(layers)) for layers in (relu, prior))
     return OfTen(
         sparse,
-        rotated,
-        np.array([sharing(each) for each in redundant]),
-        float(np.mean([len(each.occupancies.codes) for each in redundant])),
+        untrained,
+        sum(each.scheme == "undecided" for each in many),
+        np.array([sharing(each) for each in many]),
+        float(np.mean([len(each.occupancies.codes) for each in many])),
+        float(np.mean([each.evidence.two_levels for each in many])),
     )
+
+
+def steep(z: ArrayLike) -> np.ndarray:
+    """A sigmoid of gain ten."""
+    return np.asarray(jax.nn.sigmoid(10 * jnp.asarray(z)))
+
+
+def high(z: ArrayLike) -> np.ndarray:
+    """A smooth rectifier with a threshold of 2.5 standard deviations."""
+    return np.asarray(jax.nn.softplus(5 * (jnp.asarray(z) - 2.5)) / 5)
+
+
+def untrained(
+    task: Task, phi: Callable[[ArrayLike], ArrayLike], *, width: int = 100, num_networks: int = 24
+) -> np.ndarray:
+    """How many layers with random weights are called by each of `SCHEMES`, (4,)."""
+    counts, rng = np.zeros(len(SCHEMES), int), np.random.default_rng(0)
+    for _ in range(num_networks):
+        preactivations = rng.standard_normal((width, task.input_dim)) @ task.inputs / task.input_dim**0.5
+        found = diagnose(np.asarray(phi(preactivations)), task.labels, num_rotations=ROTATIONS)
+        counts[SCHEMES.index(found.scheme)] += 1
+    return counts
 
 
 def rotation(size: int, rng: np.random.Generator) -> np.ndarray:
@@ -210,11 +248,13 @@ class Trained(NamedTuple):
         activations: of its last hidden layer, shape (N, P).
         readouts: of that layer, shape (N, m).
         accuracy: fraction of the training inputs whose largest output is their class's.
+        kernel_change: of that layer's kernel, over the initial one (Frobenius norms).
     """
 
     activations: np.ndarray
     readouts: np.ndarray
     accuracy: float
+    kernel_change: float
 
 
 def perceptron(
@@ -326,11 +366,14 @@ def _descended(task, parameters, forward, loss, learning_rate, num_steps, decay=
 
         return jax.lax.fori_loop(0, num_steps, step, (parameters, optimizer.init(parameters)))[0]
 
+    initial = forward(parameters)[1]
     parameters = descend(parameters)
     outputs, hidden = forward(parameters)
     right = np.asarray(outputs).argmax(axis=1) == task.labels
     readouts = np.asarray(parameters[0][-1], float)
-    return Trained(np.asarray(hidden.T, float), readouts, float(right.mean()))
+    before, after = initial @ initial.T, hidden @ hidden.T
+    change = float(jnp.linalg.norm(after - before) / jnp.linalg.norm(before))
+    return Trained(np.asarray(hidden.T, float), readouts, float(right.mean()), change)
 
 
 def _patches(h: Array) -> Array:
