@@ -1,6 +1,6 @@
 """What the chapter on generalization runs and measures: networks on digits that they have not learned."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -18,6 +18,7 @@ from companion.held_out import (
     learn,
     process,
     realized,
+    transfer,
 )
 from companion.workbench import Equilibrium, titled
 
@@ -163,24 +164,46 @@ def explained_beyond(networks: Sequence[np.ndarray], lazy: Sequence[np.ndarray])
     return less(*(spread(np.concatenate(each)[:, 1]) for each in (networks, lazy)))
 
 
-def without_learning(key: Any, draw: Draw, num_networks: int = 8) -> np.ndarray:
-    """`transfer` of networks from the prior."""
-    posterior, (inputs, test_labels, _) = draw.learned.posterior, draw.task.held_out
-    phi, found = posterior.network.phi, []
+def _untrained(key: Any, draw: Draw, num_networks: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Activations of networks from the prior, on training and on test images."""
+    posterior, phi = draw.learned.posterior, draw.learned.posterior.network.phi
     for one in jax.random.split(key, num_networks):
         weights = posterior.prior(one)
-        answer = posterior.predict(jax.random.fold_in(one, 1), weights, inputs)
-        layers = (np.asarray(phi(z[-1])) for z in (posterior.preactivations(weights), answer.preactivations))
-        first, second = layers
-        found.append(coding.code_transfer(first, draw.task.labels, second, test_labels))
-    return np.array(found)
+        answer = posterior.predict(jax.random.fold_in(one, 1), weights, draw.task.held_out[0])
+        first, second = posterior.preactivations(weights)[-1], answer.preactivations[-1]
+        yield np.asarray(phi(first)), np.asarray(phi(second))
 
 
-def same_code(draw: Draw, shift: bool = False) -> np.ndarray:
-    """Fraction of neurons with one code on training and test images; or with that of another neuron."""
-    first, second = codes(draw)
-    second = np.roll(second, second.shape[1] // 2, axis=1) if shift else second
-    return np.array(coding.code_agreement(first, second).neurons)
+def without_learning(key: Any, draw: Draw, num_networks: int = 8) -> np.ndarray:
+    """`transfer` of networks from the prior."""
+    labels = draw.task.labels, draw.task.held_out[1]
+    pairs = _untrained(key, draw, num_networks)
+    return np.array([coding.code_transfer(first, labels[0], second, labels[1]) for first, second in pairs])
+
+
+def same_code_untrained(key: Any, draw: Draw, num_networks: int = 8) -> np.floating:
+    """`same_code` of sigmoidal networks from the prior, mean over them."""
+    first, second = map(np.array, zip(*_untrained(key, draw, num_networks), strict=True))
+    middle = coding.threshold(draw.learned.posterior.network.phi)
+    own = coding.codes(first, draw.task.labels, middle), coding.codes(second, draw.task.held_out[1], middle)
+    return np.mean(coding.code_agreement(*own).neurons)
+
+
+def explained_more(draws: Sequence[Draw], others: Sequence[Any]) -> Estimate:
+    """R² of test responses, mean over networks, less that of others on the same draws; mean over draws.
+
+    The others are draws, or what `without_learning` gives.
+    """
+    mean = [
+        [(each if isinstance(each, np.ndarray) else transfer(each))[:, 1].mean() for each in one]
+        for one in (draws, others)
+    ]
+    return spread(np.subtract(*mean))
+
+
+def same_code(draw: Draw) -> np.ndarray:
+    """Fraction of neurons with one code on training and test images."""
+    return np.array(coding.code_agreement(*codes(draw)).neurons)
 
 
 class Outliers(NamedTuple):

@@ -214,13 +214,30 @@ def test_images_are_right_by_the_mean_predictor_of_all_networks():
     assert found == pytest.approx((0.75, np.sqrt(0.75 * 0.25 / 4)))
 
 
-def test_codes_are_compared_neuron_by_neuron_and_the_control_with_other_neurons(monkeypatch):
+def test_codes_are_compared_neuron_by_neuron(monkeypatch):
     code = np.tile(np.repeat(np.eye(2, dtype=bool), 2, axis=0), (3, 1, 1))  # (networks, N, C)
     other = code.copy()
     other[0, 0] = ~other[0, 0]
     monkeypatch.setattr(runs, "codes", lambda _: (code, other))
     assert runs.same_code(None).mean() == pytest.approx(11 / 12)
-    assert runs.same_code(None, shift=True).mean() == pytest.approx(1 / 12)
+
+
+def test_responses_are_explained_by_more_than_in_other_networks_of_the_same_draw():
+    """Differences draw by draw: draws that differ alike in both have no error."""
+    learned = [np.array([[0.9, 0.8], [0.9, 0.6]]), np.array([[0.9, 0.4], [0.9, 0.2]])]
+    assert runs.explained_more(learned, [each - 0.1 for each in learned]) == pytest.approx((0.1, 0))
+
+
+def test_untrained_networks_that_answer_test_images_as_those_of_training_keep_their_codes(monkeypatch):
+    """Two networks: one has the same codes on both, the other the opposite ones."""
+    phi = np.array([[0.9, 0.1], [0.1, 0.9]])
+    monkeypatch.setattr(runs, "_untrained", lambda *_: [(phi, phi), (phi, phi[::-1])])
+    network = SimpleNamespace(phi=lambda z: 1 / (1 + np.exp(-z)))
+    draw = SimpleNamespace(
+        task=SimpleNamespace(labels=np.array([0, 1]), held_out=(None, np.array([0, 1]), None)),
+        learned=SimpleNamespace(posterior=SimpleNamespace(network=network)),
+    )
+    assert runs.same_code_untrained(None, draw) == pytest.approx(0.5)
 
 
 def test_outliers_are_counted_draw_by_draw():
