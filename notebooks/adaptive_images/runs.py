@@ -170,6 +170,16 @@ class Curves:
         rows = [self.loss(worse, ridge) - self.loss(better, ridge) for better, worse in pairs.items()]
         return paired(np.array([row[self.sizes == size][0] for row, size in zip(rows, sizes, strict=True)]))
 
+    def shares(self, pairs: Mapping[str, str], ridge: int | None) -> Estimate:
+        """Share of the loss of its value that each key saves, over the number of images, shape (pairs, S).
+
+        The error is that of two with draws of their own. They share them, so that it is rather too large.
+        """
+        means = [(self.mean(better, ridge), self.mean(worse, ridge)) for better, worse in pairs.items()]
+        left = np.array([one.value / other.value for one, other in means])
+        errors = [np.hypot(*(each.error / each.value for each in pair)) for pair in means]
+        return Estimate(1 - left, left * np.array(errors))
+
     def control_gains(self, pairs: Mapping[str, str], ridge: int | None, both: bool = True) -> Estimate:
         """The same of the altered tasks; unless `both`, of a loss on the task as it was."""
         where = np.flatnonzero(self.sizes == self.control_size)[0]

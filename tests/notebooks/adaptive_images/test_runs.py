@@ -131,6 +131,14 @@ def test_only_what_is_known_of_both_is_compared(losses):
         np.testing.assert_allclose(gain.error, [each.std(ddof=1) / len(each) ** 0.5])
 
 
+def test_shares_of_the_loss_that_one_saves_of_the_other(losses):
+    """A quarter of 9 is lost at P = 6, known at all ridges; their errors add, as if draws were not the same."""
+    share = losses.shares(PAIR, None)
+    relative = GROWTH.std(ddof=1) / 6**0.5 / GROWTH.mean()
+    np.testing.assert_allclose(share.value, [[1 - 0.25 / 9, np.nan]])
+    np.testing.assert_allclose(share.error, [[0.25 / 9 * 2**0.5 * relative, np.nan]])
+
+
 def test_gains_of_the_control(losses):
     np.testing.assert_allclose(losses.control_gains(PAIR, 0).value, [3 * GROWTH.mean()])
     np.testing.assert_allclose(losses.control_gains(PAIR, 0, both=False).value, [0])
