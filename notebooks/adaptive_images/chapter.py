@@ -361,8 +361,8 @@ Finding(
 # Do patches help? With few digits more than with many ({numref}`fig-adaptive-images-patches`). At the paper's
 # size, each kernel with its own ridge, they save 10 % (lazy) and 17 % (at rest) of the test loss with five
 # digits, and 4 % each with eighty. At one ridge networks at rest with patches are not better than dense ones
-# with eighty digits: 0.129 and 0.128. So patches help here, but not as paper B says, *when data are plenty*.
-# Two digits and patches that hold half of the image are a weak test of this. With permuted pixels patches
+# with eighty digits: 0.129 and 0.128. So patches help here, but not more when data are plenty, as paper B has
+# it. Two digits and patches that hold half of the image are a weak test of this. With permuted pixels patches
 # save nothing. (At preset `quick` there are too few digits for a verdict.)
 #
 # Do the predictors hold for patches? They do. Sampled convolutional networks have the adaptive kernel that
@@ -380,7 +380,8 @@ Finding(
 #
 # **In part.** The published gap in favor of adaptive kernels is there at one large ridge, not at a small one,
 # and on natural images not with each its own. Patches help at the paper's size, but the share that they save
-# falls with the number of digits, where paper B has convolutional networks ahead when data are plenty.
+# does not grow with the number of digits, where paper B has convolutional networks ahead when data are
+# plenty.
 #
 # **Limits.** The losses on natural images were computed beforehand, since the images do not come with the
 # book. There are 1,785 images, so that two draws of a thousand share many of them. The aNBK can be solved up
