@@ -53,6 +53,13 @@ def backwards(networks: Trained, repeat: int = 0) -> float:
         return two_point.fit(networks.run.times, H, Q, w, networks.dx2, networks.dy2).error
 
 
+def over_right(networks: Trained, number: int) -> np.ndarray:
+    """Logarithm of the fit error of each altered theory over the right one's, (alterations, number)."""
+    equations = (two_point.UNALTERED, *two_point.ALTERED.values())
+    errors = [[networks.fit(int(r), factors=f).error for r in networks.done[:number]] for f in equations]
+    return np.log(np.array(errors[1:]) / errors[0])
+
+
 # ---- exclusive or -----------------------------------------------------------------------------------
 
 XOR = {  # gain, learning rate, steps, hidden layers
