@@ -351,9 +351,9 @@ Finding("C9", "two tracked digits: fit error, at the mark of 5 % for a pair alon
 )
 
 # %% [markdown]
-# The fit error sums over the three curves. $w$ counts little in it, and by itself is fitted worse than the
-# mark of the first check. We have not trained on these two images alone, so it is open how much of the error
-# is the other digits' doing.
+# The fit error sums over the three curves, and $w$, which is fitted worst, counts little in it; the note has
+# all three. At the preset `paper` the network drawn is fitted better than the mean. We have not trained on
+# these two images alone, so it is open how much of the error is the other digits' doing.
 #
 # Does the theory know which digits lie far apart? From small weights it says $H^* \propto |dx||dy|$ for each
 # pair, $|dy|$ being the distance of the targets. This cannot hold for all pairs at once: two images of one
@@ -601,8 +601,9 @@ posterior.judge(standard_errors(3), because="corrections of order 1/N²")
 #
 # - From small weights points with one target merge, from large ones distances stay as they were. On XOR this
 #   holds for both pairs in deep networks; with one hidden layer it fails for one pair. On blobs the
-#   irrelevant coordinate is lost, and the two contexts merge for certain only in leaky ReLU networks. From
-#   small weights Adam, too, merges the pairs of XOR and loses the irrelevant coordinate.
+#   irrelevant coordinate is lost; at the preset `paper` the two contexts merge in leaky ReLU networks, and in
+#   tanh networks only nearly. From small weights Adam, too, merges the pairs of XOR, and loses the irrelevant
+#   coordinate in leaky ReLU networks.
 # - Its numbers hold for two points trained alone. Two digits among many follow them roughly in H and Q, and
 #   not in w.
 # - Non-lazy networks from the prior can be fitted by the equations under descent, though their weights are
