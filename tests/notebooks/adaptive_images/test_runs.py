@@ -132,7 +132,7 @@ def test_only_what_is_known_of_both_is_compared(losses):
 
 
 def test_shares_of_the_loss_that_one_saves_of_the_other(losses):
-    """A quarter of 9 is lost at P = 6, known at all ridges; their errors add, as if draws were not the same."""
+    """A quarter of 9 is lost at P = 6, known at all ridges; errors add, as if draws were not the same."""
     share = losses.shares(PAIR, None)
     relative = GROWTH.std(ddof=1) / 6**0.5 / GROWTH.mean()
     np.testing.assert_allclose(share.value, [[1 - 0.25 / 9, np.nan]])
