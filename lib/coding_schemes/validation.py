@@ -22,8 +22,7 @@ _PACKAGE = __name__.split(".")[0]
 def warn(text: str) -> None:
     """A UserWarning at the line outside this package that called it, as Python shows one for each line."""
     frame, level = sys._getframe(1), 2
-    # functools is between them where a cached property is asked for
-    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in (_PACKAGE, "functools"):
+    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] == _PACKAGE:
         frame, level = frame.f_back, level + 1
     warnings.warn(text, stacklevel=level)
 

@@ -1,6 +1,6 @@
 """Findings: one value, computed once, that is drawn, captioned, judged, placed and kept.
 
-In a chapter::
+In a chapter:
 
     numbers = Finding(
         "A8", "number of neurons with each code", figure="numbers", panel="Paper A, Fig. 4a", headline=True,

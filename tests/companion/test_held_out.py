@@ -75,6 +75,23 @@ def test_bars_have_the_error_of_a_mean_over_draws():
     assert np.all(alone["errors"] == 0)
 
 
+@pytest.mark.parametrize("scaling", ["non-lazy", "lazy"])
+def test_networks_stand_beside_theory_and_process_lazy_ones_beside_the_process_alone(scaling, monkeypatch):
+    """And start from the prior and from theory's solution, lazy ones from the prior alone."""
+    theory = SimpleNamespace(solution="solution")
+    monkeypatch.setattr(held_out, "process", lambda *given: ("process", *given))
+    monkeypatch.setattr(held_out, "predicted", lambda *given: theory)
+    monkeypatch.setattr(held_out, "learn", lambda *given, **options: (*given, options))
+    network = Network(1, 30, "erf", scaling)
+    draw = held_out.experiment("task", network, 0.1, "key", num_samples=4)
+    process, lazy = ("process", "task", "erf", 0.1), scaling == "lazy"
+    assert draw.process == process
+    assert draw.theory == (process if lazy else theory)
+    start = () if lazy else ("solution",)
+    assert draw.learned == ("task", network, 0.1, "key", *start, {"num_samples": 4})
+    assert draw.task == "task"
+
+
 def test_measures_of_all_networks_and_of_either_start():
     task, network = tasks.mnist(24, 40), Network(1, 30, "sigmoidal")
     counts = {"num_chains": 2, "num_samples": 4, "num_warmup": 30}

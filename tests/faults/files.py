@@ -483,7 +483,10 @@ NEAR, THREE = predicates.absolute(0.1), predicates.standard_errors(3)
             {"theory": np.ones(3), "sampled": np.ones(2)},
             "theory must fit sampled, of shape (2,); got (3,)",
         ),
-        "the error is negative": ({"sampled": Estimate(1.0, -0.1), "predicate": THREE}, "error"),
+        "the error is negative": (
+            TWO | {"sampled": Estimate(np.ones(2), np.array([0.1, -0.1])), "predicate": THREE},
+            "error must not be negative",
+        ),
         "the error is missing": ({"predicate": THREE}, "needs an Estimate"),
         "a boolean in place of a predicate": ({"predicate": True}, "judge takes a predicate"),
         "“passed” in place of a predicate": ({"predicate": "passed"}, "predicate"),

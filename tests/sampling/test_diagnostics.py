@@ -44,6 +44,7 @@ def test_frozen_chains_fail(given):
     frozen = sampling.convergence(made_up(noise, acceptance=0.01), given)
     assert not frozen.converged
     assert "frozen chains: [0, 1, 2, 3]" in frozen.verdict
+    assert repr(frozen) == f"<{frozen.verdict}>"
     stuck = sampling.convergence(made_up(np.repeat(noise[:, :1], 200, axis=1)), given)
     assert not stuck.converged
     assert max(stuck.rhat.values()) == np.inf
@@ -105,6 +106,7 @@ def test_runs_from_two_ends_are_compared(given):
     shifted = sampling.compare_ends(made_up(noise), made_up(noise + 1), given)
     assert not shifted.agree
     assert shifted.difference["energy"] == pytest.approx(1 / 11, rel=0.02)
+    assert repr(shifted) == f"<{shifted.verdict}>"
 
 
 STILL = np.full((4, 200), 10.0)

@@ -52,6 +52,8 @@ def test_outputs_are_those_of_gaussian_regression_with_the_networks_kernel(task,
         np.testing.assert_allclose(networks.means[1, 7], kernel @ inverse @ task.targets, atol=1e-3)
         left = np.diag(kernel - kernel @ inverse @ kernel) / (RICHNESS**2 * width)
         np.testing.assert_allclose(networks.variances[1, 7], left, atol=1e-4)
+        total = networks.means.var((0, 1)).mean() + networks.variances.mean()  # of all chains together
+        assert networks.variance()[0] == pytest.approx(total, rel=1e-9)
 
 
 @pytest.mark.parametrize(("pooled", "num_outputs"), [(False, 3), (True, 1)])

@@ -4,16 +4,20 @@ import jax
 import numpy as np
 import pytest
 from coding_schemes import sampling, tasks
-from coding_schemes.networks import Network
+from coding_schemes.networks import Network, nonlinearity
 from coding_schemes.posterior import Posterior
 from coding_schemes.theory import (
     _deep_population,
+    _population,
     _sampled,
     adaptive_kernel,
     gaussian_process,
     linear,
     sigmoidal,
 )
+from coding_schemes.theory._population import Neurons
+from coding_schemes.theory.features import NewInputs
+from scipy.special import erf
 
 K0 = np.array([[1.0, 0.3], [0.3, 0.8]])
 
@@ -177,6 +181,25 @@ def test_population_against_quadrature_and_linear_theory(pair):
     np.testing.assert_allclose(s.predict(task.test_inputs), exact.predict(task.test_inputs), atol=0.03)
     variances = [found.predictor_variance(task.test_inputs, 50) for found in (s, exact)]
     np.testing.assert_allclose(variances[0], variances[1], rtol=0.1)
+
+
+@pytest.mark.parametrize("num_neurons", [40, 64, 150])
+def test_moments_on_new_inputs_are_sums_over_weighted_neurons(num_neurons, monkeypatch):
+    """Of two positions each, at inputs that leave nothing free; the last of the chunks of 64 is not full."""
+    monkeypatch.setattr(_population, "CHUNK", 1)
+    rng = np.random.default_rng(0)
+    u, weights = rng.standard_normal((num_neurons, 3)), rng.dirichlet(np.ones(num_neurons))
+    root, there, field = (rng.standard_normal(shape) for shape in ((2, 4, 3), (2, 5, 3), (4, 2)))
+    new = NewInputs(there, np.zeros((2, 5, 1)))
+    found = _population.moments_on(Neurons(u, weights), root, new, field, nonlinearity("sigmoidal"))
+    expected = [0.0, 0.0, 0.0, 0.0]
+    for w, neuron in zip(weights, u):
+        own, other = (0.5 * (1 + erf(0.5 * np.pi**0.5 * r @ neuron)) / 2**0.5 for r in (root, there))
+        here, pulled = own.T @ (own @ field), other.T @ (own @ field)
+        terms = other.T @ own, np.square(other).sum(0), pulled**2, np.multiply.outer(pulled, here.ravel())
+        expected = [total + w * term for total, term in zip(expected, terms)]
+    for name, moment, exact in zip(found._fields, found, expected, strict=True):
+        np.testing.assert_allclose(moment, exact, rtol=1e-4, atol=1e-5, err_msg=name)
 
 
 @pytest.mark.slow

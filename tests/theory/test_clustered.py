@@ -243,12 +243,15 @@ def test_a_range_of_widths_is_told_from_the_smallest_to_the_largest(widths, said
     assert clustered.width_range(np.array(widths)) == f"N* = {said}"
 
 
-def test_nearly_of_the_form_is_not_of_the_form():
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("other", [0, 1, -1], ids=["diagonal", "within", "between"])
+def test_nearly_of_the_form_is_not_of_the_form(other, sign):
     task = tasks.clustered(12, overlap=0.3)
     np.testing.assert_allclose(clustered.class_overlaps(task), [3 * [0.3], 3 * [1.0]])
-    inputs = task.inputs.copy()
-    inputs[:, 0] *= 1 + 1e-6
-    assert clustered.class_overlaps(tasks.Task(inputs, task.labels, task.targets)) is None
+    for off, is_of_form in ((1e-12, True), (1e-9, False)):
+        kernel = task.input_kernel.copy()
+        kernel[0, other] = kernel[other, 0] = kernel[0, other] + sign * off
+        assert (clustered.class_overlaps(clustered.with_kernel(task, kernel)) is not None) == is_of_form
 
 
 @pytest.mark.parametrize("phi", ["softplus", jax.nn.gelu], ids=["softplus", "gelu"])

@@ -122,6 +122,15 @@ def test_of_many_candidates_those_that_gain_most_are_refined(monkeypatch):
     assert sorted(gains[seen[1][:, 1].astype(int)]) == list(range(17, 41))
 
 
+@pytest.mark.parametrize("num_starts", [1, 24, 25, 50])
+def test_every_start_of_a_search_ends_in_its_own_minimum(num_starts):
+    """Whatever their number is, over those that are minimized together: u ≠ 0 ends in the sign of u."""
+    starts = np.random.default_rng(0).standard_normal((num_starts, 2))
+    problem = SimpleNamespace(balance=lambda x: (np.sum((x[0] ** 2 - 1) ** 2) / 4, (x[0] ** 3 - x[0],)))
+    found = mean_field._search(problem, starts, max_steps=400)
+    np.testing.assert_allclose(found, np.sign(starts), atol=1e-5)
+
+
 def test_descent_ends_in_known_minima():
     """A curved valley, a quadratic a million times stiffer one way than another, and a kink."""
     valley = mean_field._lbfgs(lambda x: (rosen(x), rosen_der(x)), np.zeros(6), 4000)

@@ -36,6 +36,7 @@ def general():
 
 
 GENERAL = general()
+ONE_OUTPUT = replace(GENERAL, targets=GENERAL.targets @ [[1.0], [-0.5], [0.0]], name="one output")
 OWN = tasks.Task(TWO.inputs, TWO.labels, tasks.toy(20, (0.5, 0.5)).targets + 0.1 * np.eye(20, 2))
 TREE = tasks.tree(16)
 
@@ -62,13 +63,13 @@ CASES = [
     (TWO, Network(1, 50, jax.nn.leaky_relu), theory.clustered.Solution),
     (OWN, Network(1, 50, "sigmoidal"), PopulationSolution),  # targets differ within a class
     (TREE, Network(1, 50, "erf"), PopulationSolution),
-    (GENERAL, Network(2, 50, "linear"), theory.linear.Solution),
+    (ONE_OUTPUT, Network(2, 50, "linear"), theory.linear.Solution),
     (GENERAL, Network(1, 50, jnp.tanh), theory.mean_field.Solution),
     (GENERAL, Network(1, 50, jax.nn.leaky_relu), theory.mean_field.Solution),
     (GENERAL, Network(1, 50, "softplus"), theory.mean_field.Solution),
     (GENERAL, Network(1, 50, lambda z: jnp.maximum(z, 0)), theory.mean_field.Solution),
     (TOY, Network(2, 50, jax.nn.gelu, "lazy"), theory.gaussian_process.Solution),
-    (GENERAL, Network(1, 50, "relu", "lazy"), theory.gaussian_process.Solution),
+    (ONE_OUTPUT, Network(1, 50, "relu", "lazy"), theory.gaussian_process.Solution),
 ]
 
 

@@ -47,7 +47,7 @@ def process(lines: list[str]) -> None:
 def _after_text(before: list[str]) -> bool:
     """Whether the last line that is not blank is running text: not indented, no list, no directive."""
     last = next((line for line in reversed(before) if line), "")
-    return bool(last) and not last.startswith((" ", "-", "*", "..")) and not last.endswith("::")
+    return bool(last) and not last.startswith((" ", "-", "*", ".."))
 
 
 def _escape_bars(line: str) -> str:

@@ -24,6 +24,8 @@ def test_indented_equation_becomes_a_literal_block_and_keeps_its_bars():
 def test_sections_and_lists_are_no_equations():
     text = "Summary.\n\nArgs:\n    x: an input.\n        More on |x|.\n\n- a point\n\n    of two paragraphs"
     assert "::" not in processed(text)
+    for opening in (".. note::", "* a point"):
+        assert processed(f"{opening}\n\n    of |x|") == [opening, "", r"    of \|x\|"]
     assert r"        More on \|x\|." in processed(text)
 
 

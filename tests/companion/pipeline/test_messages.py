@@ -5,6 +5,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+import nbformat
 import pytest
 from companion.pipeline import __main__ as commands
 from companion.pipeline import execution, site
@@ -66,6 +67,38 @@ def test_a_parameter_that_the_chapter_does_not_set_is_refused_beside_any_that_it
         execution.prepare(chapter, {"sede": 0} | known | {"sead": 0})
 
 
+def test_what_differs_from_run_to_run_or_place_to_place_is_taken_out_of_every_kind_of_text(tmp_path):
+    """And nothing else, nor from what is no text; identifiers that are alike stay alike, others apart."""
+    found = []
+    for place, address, (one, other) in (("a", "0x7f3a", "12"), ("b/c", "0x01Ef", "34")):
+        root, cell = tmp_path / place, nbformat.v4.new_code_cell("x", metadata={"papermill": {"duration": 1}})
+        one, other = (f"{digit * 8}-aaaa-4aaa-8aaa-{digit * 12}" for digit in (one, other))
+        text = f"<object at {address}> {one} {other} {one} {root}/lib/x.py 0x10 1.5"
+        kinds = dict.fromkeys(("text/plain", "text/html", "text/latex"), text)
+        others = {"image/svg+xml": "at 0x1", "application/json": {"at": 1}}
+        data = nbformat.v4.new_output("display_data", kinds | others)
+        cell.outputs = [nbformat.v4.new_output("stream", text=text), data]
+        notebook = nbformat.v4.new_notebook(cells=[cell], metadata={"papermill": {"start_time": place}})
+        execution.normalize(notebook, "even", root)
+        found.append(notebook)
+    assert found[0] == found[1]
+    stream, shown = found[0].cells[0].outputs
+    assert {stream.text} == {shown.data[kind] for kind in kinds}
+    object_, one, other, again, *rest = stream.text.split(" ")
+    assert (object_, rest) == ("<object>", ["lib/x.py", "0x10", "1.5"])
+    assert one == again != other
+    assert {kind: shown.data[kind] for kind in others} == others
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_a_chapter_has_one_cell_of_parameters(tmp_path, number):
+    source = tmp_path / "even.py"
+    source.write_text("# %%\nx = 1\n" + number * '\n# %% tags=["parameters"]\nseed = 0\n')
+    needed = rf"even\.py must have one cell tagged parameters; it has {number}$"
+    with pytest.raises(BuildError, match=needed):
+        execution.prepare(Chapter("even", source, (), {}, tmp_path), {})
+
+
 @pytest.mark.parametrize(
     ("cell", "text", "value"),
     [
@@ -120,11 +153,12 @@ def test_typed_parameters_are_read_from_what_make_hands_on(flags, found):
 
 def test_temporary_files_of_a_killed_build_are_deleted_and_no_other_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(commands.tempfile, "tempdir", str(tmp_path))
-    build, left, foreign = tmp_path / "build", tmp_path / "book-left", tmp_path / "elsewhere"
-    for folder in (build, left, foreign):
+    build, left = tmp_path / "build", tmp_path / "book-left"
+    foreign = tmp_path / "elsewhere", tmp_path / "elsewhere/book-foreign"
+    for folder in (build, left, *foreign):
         folder.mkdir()
         (folder / "file").touch()
-    for earlier in (left, foreign):
+    for earlier in (left, *foreign):
         (build / ".scratch").write_text(str(earlier))
         commands._sweep(build)
         assert not left.exists()
@@ -132,4 +166,4 @@ def test_temporary_files_of_a_killed_build_are_deleted_and_no_other_folder(tmp_p
             assert (build / ".scratch").read_text() == scratch
         assert not (build / ".scratch").exists()
         assert not list(tmp_path.glob("book-*"))
-    assert (foreign / "file").exists()
+    assert all((folder / "file").exists() for folder in foreign)

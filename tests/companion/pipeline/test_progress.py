@@ -45,6 +45,27 @@ def test_a_job_expects_of_each_step_what_it_took_before_wherever_it_stands_now(t
     assert state["steps"] == [took.get(step) for step in steps]
 
 
+@pytest.mark.parametrize(("terminal", "told"), [(False, [0, 10, 25]), (True, [0, 0.5, 9.9, 10, 19.9, 25])])
+def test_a_line_comes_now_and_then_and_on_a_terminal_at_each_look(
+    tmp_path, monkeypatch, capsys, terminal, told
+):
+    """Told after 10 s or more, at the first look then; what is done is told at once, and once."""
+    now, display = [NOW], progress.Display(tmp_path, ["runs", "done"], 2)
+    monkeypatch.setattr(progress.time, "time", lambda: now[0])
+    display._terminal = terminal
+    runs, done = (progress.Progress(tmp_path, name) for name in ("runs", "done"))
+    runs.begin("a")
+    done.begin("a")
+    done.end()
+    said = {}
+    for after in (0, 0.5, 9.9, 10, 19.9, 25):
+        now[0] = NOW + after
+        display._update()
+        said[after] = capsys.readouterr().out
+    assert [after for after, text in said.items() if "runs: " in text] == told
+    assert [after for after, text in said.items() if "done: done in 0 s" in text] == [0]
+
+
 def test_time_left_of_a_build_is_that_of_its_longest_job_or_of_all_over_the_workers(tmp_path):
     (tmp_path / "durations").mkdir()
     for name, seconds in (("waits", 100.0), ("runs", 60.0)):

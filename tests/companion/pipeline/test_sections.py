@@ -1,5 +1,7 @@
 """What a page shows of a chapter: a line of checks per section, the set-up at the end, solutions closed."""
 
+from types import SimpleNamespace
+
 import nbformat
 from companion import formats
 from companion.pipeline import sections, theme
@@ -7,6 +9,24 @@ from companion.pipeline.project import Project
 from docutils import nodes
 from docutils.utils import new_document
 from small_book import RECORD
+
+
+def test_pages_that_no_contents_list_share_a_sidebar_within_a_folder_and_of_one_form():
+    """Its links are relative to the folder; a listed page is marked in its own."""
+    made, app = [], SimpleNamespace(config=SimpleNamespace(root_doc="intro"))
+    make = lambda name, collapse=True, **options: made.append(name) or f"{name} {collapse} {options}"  # noqa: E731
+    app.builder, app.env = SimpleNamespace(_get_local_toctree=make), SimpleNamespace()
+    app.env.toctree_includes = {"intro": ["a/listed"]}
+    theme._one_sidebar_for_all_outside(app)
+    sidebar = app.builder._get_local_toctree
+    names = ["a/x", "a/listed", "a/y", "b/x", "x", "intro", "b/y", "a/b/x"]
+    shown = ["a/x", "a/listed", "a/x", "b/x", "x", "intro", "b/x", "a/b/x"]
+    for collapse, options in ((True, {}), (False, {}), (True, {"maxdepth": 1}), (True, {"maxdepth": 2})):
+        assert [sidebar(name, collapse, **options) for name in names] == [
+            f"{name} {collapse} {options}" for name in shown
+        ]
+    assert len(made) == 4 * 6
+    theme._one_sidebar_for_all_outside(SimpleNamespace(builder=SimpleNamespace()))  # of other builders
 
 
 def code(*records, source="x = 1", tags=()):

@@ -6,6 +6,7 @@ import nbformat
 import numpy as np
 import pytest
 import small_book
+from companion.pipeline import __main__ as commands
 from companion.pipeline import seeds
 from companion.pipeline.project import BuildError, Project
 
@@ -101,6 +102,26 @@ def test_rows_of_other_chapters_stay(tmp_path):
     seeds.keep(project, "one", [notebook, notebook])
     kept = json.loads((tmp_path / "book/seeds-paper.json").read_text())
     assert {name: row["seeds"] for name, row in kept.items()} == {"one": 2, "two": 1}
+
+
+@pytest.mark.parametrize(("asked", "names"), [([], ["even", "loud"]), (["--name", "loud"], ["loud"])])
+def test_a_chapters_row_counts_its_own_notebooks_one_for_each_seed(tmp_path, monkeypatch, asked, names):
+    ran, kept = [], []
+
+    def keep(project, name, notebooks):
+        kept.append((name, notebooks))
+        return {"claims": {}}
+
+    monkeypatch.chdir(small_book.write(tmp_path / "book"))
+    monkeypatch.setattr(commands, "_run_once", lambda _, run, parameters, *__: ran.append((run, parameters)))
+    monkeypatch.setattr(seeds, "keep", keep)
+    monkeypatch.setattr("sys.argv", ["pipeline", "seeds", "--seeds", "2", *asked])
+    assert commands.main() == 0
+    seen = [(run.name, parameters["seed"]) for run, parameters in ran]
+    assert seen == [(name, seed) for name in names for seed in (0, 1)]
+    notebooks = [run.notebook for run, _ in ran]
+    assert len(set(notebooks)) == 2 * len(names)
+    assert kept == [(name, notebooks[2 * k : 2 * k + 2]) for k, name in enumerate(names)]
 
 
 def test_all_presets_are_told_this_builds_first(tmp_path):

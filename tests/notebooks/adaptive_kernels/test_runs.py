@@ -45,6 +45,21 @@ def test_shape_of_a_linear_network_is_gaussian():
     assert shape == pytest.approx((2 / np.pi) ** 0.5, rel=0.02)
 
 
+def test_theorys_density_weighs_its_neurons_and_both_are_of_class_0():
+    """Three quarters of the weight lie below 0, on two of three neurons; samples are even on −1 … 1."""
+    task, (low, high) = runs.two_classes(4), (-0.5, 0.5)
+    h = np.array([low, low, high])[:, None, None] + 9 * task.labels
+    theory = SimpleNamespace(task=task, preactivations=lambda: (h, np.array([0.5, 0.25, 0.25])))
+    sampled = np.linspace(-1, 1, 20_000).reshape(2, 5, 1000, 2)[..., task.labels] + 9 * task.labels
+    grid, picked, heights = runs.density(sampled, theory)
+    assert grid[[0, -1]] == pytest.approx([-1, 1], abs=0.02)
+    assert np.sum(heights[grid < 0]) * (grid[1] - grid[0]) == pytest.approx(0.75)
+    assert np.sum(heights) * (grid[1] - grid[0]) == pytest.approx(1)
+    assert picked.shape == (20_000,)
+    assert np.abs(picked).max() <= 1
+    assert picked.var() == pytest.approx(1 / 3, rel=0.05)
+
+
 def test_expansion_leaves_the_next_order():
     task = runs.two_classes(2)
     left = runs.expansion_errors(task, Network(1, 1, "erf"), 0.1, np.array([0.05, 0.1]))

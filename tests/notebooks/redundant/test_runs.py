@@ -1,5 +1,6 @@
 """What the chapter on redundant schemes measures, on cases that are known exactly."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import jax
@@ -125,6 +126,15 @@ def test_codes_of_deep_networks_are_read_at_a_threshold_layer_by_layer():
     assert deep.num_codes(0.4)[0].tolist() == [[2, 1]]
     assert deep.num_codes(0.5)[0].tolist() == [[3, 1]]
     assert deep.num_codes(0.5)[1].tolist() == [[1, 1]]
+    mixed = np.array([4, 0, 2, 5, 1, 3])
+    shown = runs.one_of_each_layer(replace(deep, layers=[layer[None, mixed], sharp[None]]))
+    for neurons, names, phi in zip(shown["activations"], shown["codes"], (layer, sharp), strict=True):
+        own = [phi[:, task.labels == c].mean(1) > 0.5 for c in range(3)]
+        expected = sorted(zip(phi.tolist(), ("-".join(map(str, code)) for code in np.array(own, int).T)))
+        assert sorted(zip(neurons.tolist(), names, strict=True)) == expected  # a name for every neuron
+        assert [*names] == sorted(names, key=names.index)  # those of a code side by side
+    np.testing.assert_allclose(shown["kernels"], [phi.T @ phi / 6 for phi in (layer, sharp)])
+    assert shown["titles"] == ["layer 1", "layer 2"]
 
 
 def test_variance_within_classes_weighs_classes_by_their_inputs():
