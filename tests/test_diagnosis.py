@@ -35,9 +35,9 @@ def sparse(num_neurons=60):
     return means
 
 
-def test_two_levels_against_loops():
+@pytest.mark.parametrize("means", [gaussian(7) + np.array([0.5, 0, 0]), np.exp(gaussian(7))])
+def test_two_levels_against_loops(means):
     """The best cut of all class means among all cuts, and what is left of every neuron within its codes."""
-    means = gaussian(7) + np.array([0.5, 0, 0])
     codes, explained = diagnosis._two_levels(means)
     values = np.sort(means.ravel())
     within = [sum(part.var() * part.size for part in np.split(values, [k])) for k in range(1, values.size)]

@@ -92,10 +92,12 @@ def test_degree_of_homogeneity():
         "relu_squared": 2,
         **dict.fromkeys(("sigmoidal", "softplus", "erf", "tanh")),
     }
-    assert networks.homogeneity(jax.nn.leaky_relu) == 1
+    assert networks.homogeneity(jax.nn.leaky_relu) == networks.homogeneity(lambda z: -jax.nn.relu(z)) == 1
     assert networks.homogeneity(lambda z: jnp.abs(z) ** 1.5) == pytest.approx(1.5)
     assert networks.homogeneity(lambda z: jax.nn.relu(z) + 1e-3 * z**2) is None
     assert networks.homogeneity(lambda z: 0 * z) is None
+    doubled_alike = lambda z: z * (2 + jnp.cos(2 * jnp.pi * jnp.log2(jnp.abs(z) + (z == 0))))  # noqa: E731
+    assert networks.homogeneity(doubled_alike) is None  # φ(2z) = 2φ(z)
 
 
 def test_functions_are_told_apart_inside_a_transformation():

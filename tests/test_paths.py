@@ -49,3 +49,5 @@ def test_a_relative_file_is_found_from_the_folder_of_notebooks(tmp_path, monkeyp
     assert paths.located("my.npz") == tmp_path / "my.npz"
     assert paths.located("some.py") == Path("some.py")
     assert paths.located(tmp_path / "my.npz") == tmp_path / "my.npz"
+    monkeypatch.setattr(paths, "repository_root", lambda: None)
+    assert paths.located("my.npz") == Path("my.npz")

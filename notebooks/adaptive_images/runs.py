@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -249,8 +248,8 @@ def without_features(name: str, task: Task, ridge: float, draw: int) -> Task:
 
 def stored_curves() -> Curves:
     """What `adaptive_images.pairs` has left; draws that it did not come to are NaN."""
-    name = "cifar10-adaptive-curves.npz"
-    with np.load((paths.repository_root() or Path()) / "data" / "results" / name) as stored:
+    name = "data/results/cifar10-adaptive-curves.npz"
+    with np.load(paths.located(name)) as stored:
         arrays = dict(stored)
     date = json.loads(str(arrays["manifest"]))["date"]
     sizes, controls = arrays["sizes"], {}
@@ -263,7 +262,7 @@ def stored_curves() -> Curves:
         else:
             rows = errors.setdefault(predictor, np.full((*shape, *array.shape[1:]), np.nan))
             rows[sizes == int(size), : len(array)] = array
-    file = f"data/results/{name}, of {date}"
+    file = f"{name}, of {date}"
     return Curves(sizes, arrays["ridges"], errors, controls, int(arrays["control size"]), file)
 
 

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -278,11 +277,11 @@ class Stored:
 
 def stored(part: str) -> Stored:
     """What `adaptive_kernels.pairs` has left: "scatter" or "paths"."""
-    name = f"cifar10-adaptive-{part}.npz"
-    with np.load((paths.repository_root() or Path()) / "data" / "results" / name) as file:
+    name = f"data/results/cifar10-adaptive-{part}.npz"
+    with np.load(paths.located(name)) as file:
         arrays = dict(file)
     manifest = json.loads(str(arrays.pop("manifest")))
-    return Stored(arrays, f"data/results/{name}, of {manifest['date']}", manifest)
+    return Stored(arrays, f"{name}, of {manifest['date']}", manifest)
 
 
 def stored_sampler(scatter: Stored) -> list[Equilibrium]:

@@ -121,8 +121,7 @@ def main() -> None:
     target.add_argument("--still", type=Path, help="draw the stored atlas as an SVG")
     arguments = parser.parse_args()
     if arguments.still:
-        root = paths.repository_root() or Path()
-        with np.load(root / "data" / "results" / "redundant-atlas.npz") as stored:
+        with np.load(paths.located("data/results/redundant-atlas.npz")) as stored:
             leaves = dict(stored)
         with theme(), mpl.rc_context({"svg.hashsalt": "atlas"}):
             still(leaves).savefig(arguments.still, metadata={"Date": None}, transparent=True)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -659,12 +658,12 @@ def _zeros(temperatures: Any, values: np.ndarray) -> tuple[float, float]:
 
 # ---- stored results -------------------------------------------------------------------------------
 
-_RESULTS = ("data", "results")
+_ATLAS = "data/results/redundant-atlas.npz"
 
 
 def atlas_map() -> dict[str, np.ndarray]:
     """The stored atlas as a smooth map: effective number of codes over y₋ and T, one above T_c."""
-    with np.load((paths.repository_root() or Path()).joinpath(*_RESULTS, "redundant-atlas.npz")) as stored:
+    with np.load(paths.located(_ATLAS)) as stored:
         atlas = dict(stored)
     fine = np.geomspace(atlas["temperatures"][0], atlas["temperatures"][-1], 160)
     across = np.linspace(atlas["targets"][0], atlas["targets"][-1], 121)
@@ -720,12 +719,11 @@ class Explored(NamedTuple):
 
 def explored() -> Explored:
     """The explorer's stored solutions against the stored atlas and against theory."""
-    folder = (paths.repository_root() or Path()).joinpath(*_RESULTS)
-    found = json.loads((folder / "explorer.json").read_text(encoding="utf-8"))
+    found = json.loads(paths.located("data/results/explorer.json").read_text(encoding="utf-8"))
     codes = np.array([[digit == "1" for digit in code] for code in found["codes"]])
     # classes 1 and 2 are alike: a tie between mirrored codes may go to either
     mirror = [found["codes"].index(code[0] + code[2] + code[1]) for code in found["codes"]]
-    with np.load(folder / "redundant-atlas.npz") as atlas:
+    with np.load(paths.located(_ATLAS)) as atlas:
         order = [int(np.flatnonzero((atlas["codes"] == code).all(1))[0]) for code in codes]
         stored = atlas["occupancies"][..., order]
     expected = (stored + stored[..., mirror]) / 2

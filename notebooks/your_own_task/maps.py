@@ -120,7 +120,7 @@ def compute(
 
 def stored() -> dict[str, np.ndarray]:
     """The maps that come with the book."""
-    with np.load((paths.repository_root() or Path()) / "data" / "results" / "scheme-maps.npz") as kept:
+    with np.load(paths.located("data/results/scheme-maps.npz")) as kept:
         return dict(kept)
 
 

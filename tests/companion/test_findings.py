@@ -46,6 +46,13 @@ def test_a_difference_has_both_errors():
     np.testing.assert_allclose(found, [[2, 4], [0.5, 0.4]])
 
 
+def test_several_estimates_are_one_along_a_new_first_axis():
+    rows = [Estimate(np.array([k, 2.0, 3.0]), np.array([0.1, k, 0.3])) for k in (4.0, 5.0)]
+    found = findings.stacked(rows)
+    np.testing.assert_array_equal(found.value, [[4, 2, 3], [5, 2, 3]])
+    np.testing.assert_array_equal(found.error, [[0.1, 4, 0.3], [0.1, 5, 0.3]])
+
+
 def test_record_has_every_field(shown):
     record = judged(shown, standard_errors(3), {"because": "1/N", "note": "half from either start"})
     assert record == {

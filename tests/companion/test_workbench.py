@@ -68,6 +68,13 @@ def test_gram_matrices_of_readouts_are_means_over_neurons():
     np.testing.assert_allclose(found.reshape(-1, 3), expected)
 
 
+@pytest.mark.parametrize("name", ["task", "readouts", "preactivations"])
+def test_what_a_run_does_not_hold_is_asked_for_by_its_name(name):
+    posterior, samples = SimpleNamespace(task=None), SimpleNamespace(readouts=None, preactivations=None)
+    with pytest.raises(ValueError, match=f"^{name}: the run does not hold it; ask for it by `store`$"):
+        getattr(workbench.Run(posterior, samples, None), name)
+
+
 def test_sizes_differ_however_small_the_largest():
     assert workbench.sizes_over(200, (0.25, 0.5, 1.0)) == [50, 100, 200]
     small = workbench.sizes_over(6, (0.4, 0.55, 0.75, 1.0))

@@ -95,6 +95,11 @@ def redundant() -> Any:
 
 
 @cache
+def frozen() -> Any:
+    return Says(theory.sigmoidal.solve(toy(2), 0.01, codes=[[1, 0], [0, 1]]), "restricted to some codes")
+
+
+@cache
 def sparse() -> Any:
     return theory.relu.solve(toy(), 0.01)
 
@@ -600,10 +605,12 @@ def _of_theory():
     yield (theory.sigmoidal.readout_density, one(component=0, values=z), bad)
     bad = {"solution": OBJECT, "row": INDEX, "class_index": INDEX, "values": values}
     yield (theory.sigmoidal.preactivation_density, one(row=0, class_index=0, values=z), bad)
-    frozen = Says(theory.sigmoidal.solve(toy(2), 0.01, codes=[[1, 0], [0, 1]]), "restricted to some codes")
-    bad = {"solution": (*OBJECT, frozen), "codes": ([[1]], [1, 0], [[nan, 1]], "10", [])}
+    bad = {"solution": (*OBJECT, frozen()), "codes": ([[1]], [1, 0], [[nan, 1]], "10", [])}
     for function in (theory.sigmoidal.measured_occupancies, theory.sigmoidal.occupancy_covariance):
         yield function, one(codes=[[1, 0]]), bad
+    weight = np.ones(len(theory.sigmoidal.readout_ensemble(redundant())[0]))
+    each = {"solution": bad["solution"], "values": (*arrays(weight[None]), weight, weight[None, :-1])}
+    yield theory.sigmoidal.average_covariance, one(values=weight[None]), each
     bad |= {"width": COUNT}
     bad["solution"] += (
         Says(theory.sigmoidal.solve(toy(2), 0.01, method="laplace"), "got one by 'laplace'"),
@@ -614,12 +621,17 @@ def _of_theory():
     yield finite_width.number_moments, both, single
     for function in (finite_width.numbers, finite_width.number_moments):
         yield function, both, bad
-    bad = {"solution": (*OBJECT, alike()), "code": ([1], [[1, 0]], [nan, 1], "10"), "class_index": INDEX}
+    bad = {
+        "solution": (*OBJECT, alike(), frozen()),
+        "code": ([1], [[1, 0]], [nan, 1], "10"),
+        "class_index": INDEX,
+    }
     bad |= {"width": (*POSITIVE[:3], *POSITIVE[4:])}  # infinite width is fine
     of_a_code = one(code=[1, 0], class_index=0, width=12)
     yield finite_width.preactivation_moments, of_a_code, bad
-    weight = np.ones(len(theory.sigmoidal.readout_ensemble(redundant())[0]))
-    bad = {"solution": OBJECT, "weight": (*arrays(weight), weight[:-1]), "class_index": INDEX}
+    bad = {"solution": (*OBJECT, frozen()), "code": bad["code"], "output": INDEX, "width": bad["width"]}
+    yield finite_width.readout_moments, one(code=[1, 0], output=0, width=12), bad
+    bad = {"solution": (*OBJECT, frozen()), "weight": (*arrays(weight), weight[:-1]), "class_index": INDEX}
     yield finite_width.correction, one(weight=weight), bad
     weighted = lambda: {"solution": alike(), "weight": np.ones(len(alike().ensemble.points))}  # noqa: E731
     bad = {"moment": (Says(lambda s, k: s, "no formula here"),)}
@@ -745,9 +757,11 @@ def _of_single_neurons():
     bad = {"num_neurons": (Says(9, "mobility of 2"),)}
     yield dynamics.linear_memory, lags(mobility=2.0), bad
     branch = {"solution": redundant(), "row": 0, "class_index": 0, "mean": 0.5}
+    other = Says(theory.sigmoidal.solve(toy(2), 0.01, nonlinearity="erf"), "needs 'sigmoidal'")
+    codes = {"solution": (*OBJECT, frozen(), other)}
     bad = {"row": INDEX, "class_index": INDEX, "mean": (0.0, 1.0, 1.5, nan), "step": AT_LEAST_0}
-    yield dynamics.branch_variance, lambda: branch, bad
-    yield dynamics.passes, dict, {"solution": OBJECT}
+    yield dynamics.branch_variance, lambda: branch, bad | codes
+    yield dynamics.passes, dict, codes
     outlying = {"temperature": 0.01, "num_neurons": 9}
     yield dynamics.outlier_variances, lambda: outlying, {"task": OBJECT}
 

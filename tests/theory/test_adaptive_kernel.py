@@ -83,14 +83,15 @@ def test_neurons_of_the_lattice_carry_its_kernel(num_inputs):
     assert np.abs(h).max() > 20  # what makes it hard
 
 
-def test_weight_on_any_edge_of_the_quadrature_counts_as_outside(pair, monkeypatch):
-    """Tanh in two layers, on a lattice that is too small."""
+@pytest.mark.parametrize(("phi", "worst"), [(lambda z: jax.numpy.tanh(z), 1), (lambda z: z * abs(z), 0)])
+def test_weight_on_any_edge_of_the_quadrature_counts_as_outside(pair, phi, worst, monkeypatch):
+    """Two layers on a lattice too small for either (functions of its own: programs are kept by them)."""
     monkeypatch.setattr(_deep_population, "REACH", 3.0)
     root = np.linalg.cholesky(K0)
-    phi = lambda z: jax.numpy.tanh(z)  # noqa: E731 (a function of its own: programs are kept by it)
     layers = _deep_population.quadrature(root, pair.targets, phi, 2, 1.0, 0.1)
     outside = [one.weights @ np.any(np.abs(one.u) > 2.999, axis=1) for one in layers.neurons]
     assert 0.001 < max(outside) < 0.1
+    assert np.argmax(outside) == worst
     assert layers.effective == pytest.approx(1 - max(outside))
     assert layers.residual == pytest.approx(max(outside))
 

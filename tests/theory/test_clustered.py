@@ -205,6 +205,14 @@ def test_answers_do_not_depend_on_the_lattice(rectified, monkeypatch):
     np.testing.assert_allclose(fine.dual_field, rectified.dual_field, atol=1e-7)
 
 
+def test_a_start_outside_of_the_domain_is_left_for_a_cold_one(rectified):
+    """There the integrals are infinite, and Newton's method has no step."""
+    start = 1e3 * rectified.dual_field
+    found = clustered.solve(rectified.task, T, nonlinearity="relu", start=start)
+    assert found.converged
+    np.testing.assert_allclose(found.dual_field, rectified.dual_field, atol=1e-7)
+
+
 @pytest.mark.parametrize("solution", ["redundant", "rectified"])
 def test_training_inputs_are_predicted_exactly_and_new_ones_between_them(solution, request):
     s = request.getfixturevalue(solution)

@@ -223,7 +223,11 @@ def test_softplus_holds_little_on_its_branch_and_stays_condensed():
     task = tasks.clustered(24, overlap=0.5, y_minus=-0.5)
     solution, rectified = (condensation.solve(task, T, nonlinearity=phi) for phi in ("softplus", "relu"))
     assert solution.converged
-    assert 0 < solution.branch_amount(0) < 0.1 * solution.amounts[0]
+    radii = np.linspace(condensation.BULK_RADIUS / 24**0.5, 20.0, 2000)
+    for c in (0, 1):
+        squares = np.trapezoid(np.exp(solution.log_density(c, radii)) * radii**2, radii)
+        assert solution.branch_amount(c) == pytest.approx(squares, rel=1e-3)
+        assert 0 < squares < 0.1 * solution.amounts[c]
     assert rectified.branch_amount(0) == np.inf
     np.testing.assert_allclose(solution.participation(800), solution.participation(100), rtol=0.15)
     assert np.all(rectified.participation(800) > 5 * rectified.participation(100))

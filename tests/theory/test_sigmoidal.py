@@ -99,6 +99,21 @@ def test_gradient_of_the_dual_is_its_finite_difference(method, temperature):
             )
 
 
+def test_every_start_climbs_to_the_maximum_on_its_side_of_the_valley():
+    """Of one output, where the ascent keeps the order of its starts; the lower maximum is the shorter one."""
+    steep = lambda z: jax.nn.sigmoid(8 * (z - 2))  # noqa: E731
+    problem = _convex_dual.make_problem(classes(40, [[1.0], [0.2]], (0.5, 0.5)), 0.01, steep, None, None)
+    field, starts = np.array([[6.0], [1.2]]), np.linspace(-2, 8, 2001)[:, None]
+    maxima, owner = _convex_dual.find_maxima(field, problem, starts=starts)
+    height = _convex_dual.log_density(starts, field, problem, None)
+    low, high = 1 + np.flatnonzero((height[1:-1] > height[:-2]) & (height[1:-1] > height[2:]))
+    np.testing.assert_allclose(maxima, starts[[high, low]], atol=0.005)
+    valley = low + np.argmin(height[low:high])
+    assert height[valley] < height[low] < height[high]
+    sure = np.abs(np.arange(2001) - valley) > 2
+    np.testing.assert_array_equal(owner[sure], (np.arange(2001) < valley)[sure])
+
+
 def test_paper_figure_4_values():
     solution = sigmoidal.solve(classes(500, one_hot(0.5)), 1e-4)
     assert solution.converged

@@ -580,6 +580,7 @@ def joined(num_inputs, width, y_minus=-0.5, ratios=(0.5, 0.25, 0.25), phi="relu"
     [
         ({"num_inputs": 12, "width": 200}, 0),  # N* = 19 to 55
         ({"num_inputs": 12, "width": 200, "readout_variance": 0.2}, 0),
+        ({"num_inputs": 20, "width": 100, "y_minus": 0.3}, 0),  # N* = 11 to 16, on a flat branch 1300
         ({"num_inputs": 20, "width": 30}, 3),  # N* = 93 to 1600
         ({"num_inputs": 28, "width": 100}, 3),
         ({"num_inputs": 40, "width": 100, "ratios": (0.5, 0.5)}, 2),

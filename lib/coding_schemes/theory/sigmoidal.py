@@ -527,8 +527,9 @@ def average_covariance(solution: Solution, values: np.ndarray) -> np.ndarray:
     _require_equilibrium(solution)
     ensemble, _, _ = solution._neurons
     used = ensemble.weights > 0
+    values = validation.array("values", values, "k, n", n=int(used.sum()))
     found = np.zeros((len(used), len(values)))
-    found[used] = validation.array("values", values, "k, n", n=int(used.sum())).T
+    found[used] = values.T
     return fitting_together(solution.problem, ensemble, found, (found * ensemble.weights[:, None]).T @ found)
 
 

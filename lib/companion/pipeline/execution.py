@@ -164,7 +164,6 @@ def prepare(chapter: Chapter, parameters: dict[str, Any]) -> nbformat.NotebookNo
         "language": "python",
     }
     notebook.metadata.pop("jupytext", None)
-    name_cells(notebook.cells)
     return notebook
 
 

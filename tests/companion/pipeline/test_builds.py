@@ -362,6 +362,7 @@ def test_chapter_runs_with_the_readers_parameters(book):
     (notebook,) = book.glob("_build/reruns/even-*/even.ipynb")
     assert done.stdout.rstrip().endswith(str(notebook))
     assert "42 paper" in notebook.read_text()
+    assert json.loads((book / "_build/reruns/progress/even.json").read_text())["state"] == "done"
     assert {record["preset"] for record in left_behind(notebook, CHECK_TYPE)} == {"paper"}
     again = notebook.stat().st_mtime_ns
     pipeline(book, "chapter", "even", "start=21", "scale=2", "label=half way", "--preset", "paper")

@@ -20,7 +20,7 @@ def book(tmp_path, monkeypatch):
     root = small_book.write(tmp_path / "book")
     for name, text in {
         "lib/small/data.py": DATA,
-        "lib/other/__init__.py": "",
+        "lib/other/__init__.py": "SPEECH = 1\n",
         "lib/other/words.py": "def shout(word):\n    return word.upper()\n",
         "lib/small/style.mplstyle": "",
         "lib/small/unread.js": "",
@@ -71,6 +71,7 @@ def renamed(before, after):
         ("lib/small/constants.py", "even pages"),
         ("lib/small/__init__.py", "pages"),  # no code in it
         ("lib/small/deep/__init__.py", "pages"),
+        ("lib/other/__init__.py", "loud pages"),
         ("lib/other/late/__init__.py", "loud pages"),
         ("lib/small/unread.js", ""),
         ("lib/small/style.mplstyle", "even pages"),

@@ -272,22 +272,28 @@ def test_a_full_stop_stays_on_the_line_of_its_formula(tmp_path):
 
 
 def test_styles_of_what_no_page_names_are_left_out(tmp_path):
+    (tmp_path / "book").mkdir()
     (tmp_path / "page.html").write_text('<p class="kept alone"></p>')
-    (tmp_path / "page.js").write_text("element.classList.add('later', `output-${k}`)")
+    (tmp_path / "book/page.html").write_text('<p class="deep"></p>')
+    (tmp_path / "book/page.js").write_text("element.classList.add('later', `output-${k}`)")
+    (tmp_path / "book/page.css").write_text(".deep { left: 0 } .gone { left: 0 }")
     (tmp_path / "theme.css").write_text(
         '@import "a.css"; /* } */ p, .kept:not(.no), .gone { color: red } .gone { content: "}" } '
-        "@media print { .later { left: 0 } .gone { left: 0 } } @media screen { .gone b { left: 0 } } "
+        "@media print { .later { left: 0 } .gone { left: 0 } .output-3 { left: 0 } } "
+        "@media screen { .gone b { left: 0 } } "
         "@font-face { src: url(x) } :is(.kept, .gone) p { top: 0 } .output-2 { left: 0 } .input-2 { left: 0 }"
     )
     site.prune_styles(tmp_path)
     assert (tmp_path / "theme.css").read_text().split("\n") == [
         '@import "a.css";',
         "p,.kept:not(.no){ color: red }",
-        "@media print{.later{ left: 0 }}",
+        "@media print{.later{ left: 0 }",
+        ".output-3{ left: 0 }}",
         "@font-face { src: url(x) }",
         ":is(.kept, .gone) p{ top: 0 }",
         ".output-2{ left: 0 }",
     ]
+    assert (tmp_path / "book/page.css").read_text() == ".deep{ left: 0 }"
 
 
 def test_costs_are_those_of_the_latest_run(book, written, tmp_path):

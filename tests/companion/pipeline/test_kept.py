@@ -194,12 +194,12 @@ def test_a_quote_of_a_claim_that_is_not_listed_is_named_as_it_stands(at_paper, q
 
 def test_prose_quotes_a_number_and_what_its_control_makes_of_it(at_paper):
     kept = HEADLINE | {
-        "computed": [3.0, 4.5, 3.5, 4.0],
+        "computed": [[3.0, 4.5], [3.5, 4.0]],
         "control": RECORD["control"] | {"computed": [9.0, 8.0]},
     }
     project = at_paper(HEADLINE, kept)
-    prose = "{found}`A1 twice`, {found}`A1[1] twice`; {altered}`A1 twice`"
-    assert claims.quoted(project, scoreboard.rows(project), prose) == "3 to 4.5, 4.5; 8 to 9"
+    prose = "{found}`A1 twice`, {found}`A1[1] twice`; {altered}`A1 twice`, {altered}`A1[0] twice`"
+    assert claims.quoted(project, scoreboard.rows(project), prose) == "3 to 4.5, 4 to 4.5; 8 to 9, 9"
     with pytest.raises(BuildError, match="A1 has no quantity 'thrice' at paper size"):
         claims.quoted(project, scoreboard.rows(project), "{found}`A1 thrice`")
     with pytest.raises(BuildError, match="has no figure 'none'"):

@@ -56,7 +56,7 @@ def test_what_is_handed_to_a_chapter_is_said_and_not_its_default():
 def test_the_machine_is_that_of_the_manifest(built_book, tmp_path, monkeypatch):
     """A restored chapter may be another's."""
     chapter = Project(built_book).chapters[0]
-    spoiled = tmp_path / "manifest.json"
+    spoiled = tmp_path / "not/yet/manifest.json"
     monkeypatch.setattr(type(chapter), "manifest", spoiled)
     assert provenance.machine(chapter) == ""
     manifest.write(spoiled, {"made_from": {"Python": "(3, 14) Darwin arm64"}})

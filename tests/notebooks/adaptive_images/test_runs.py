@@ -124,6 +124,7 @@ def test_only_what_is_known_of_both_is_compared(losses):
     assert losses.largest(PAIR, 0) == [10]
     assert losses.largest(PAIR, None) == [6]
     assert np.isnan(losses.mean("aNTK", None).value).tolist() == [False, True]
+    assert not np.isnan(losses.mean("aNTK", 0).value).any()
     for size, part in ((6, slice(None)), (10, slice(1, None))):
         each = 0.75 * GROWTH[part]
         gain = losses.gains(PAIR, 0, [size])

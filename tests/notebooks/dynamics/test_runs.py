@@ -320,13 +320,13 @@ def swinging(amplitudes):
 
 
 def test_variances_in_time_are_those_of_neurons_that_keep_their_code_class_by_class(monkeypatch):
-    labels, codes = np.array([0, 0, 1]), np.zeros((2, 8, 4, 2), bool)
-    codes[:, :, [0, 2], 0] = codes[:, :, 1, 1] = codes[:, :, 3, 0] = True
-    codes[1, 4:, 3, 0] = False
-    amplitudes = np.array([[1.0, 1, 2], [3, 3, 4], [1, 1, 2], [90, 90, 90]])
+    labels, codes = np.array([0, 0, 1]), np.zeros((2, 8, 5, 2), bool)
+    codes[:, :, [0, 2], 0] = codes[:, :, 1, 1] = codes[:, :, 3, 0] = codes[0, :, 4, 0] = True
+    codes[1, 4:, 3, 0] = False  # changes within a chain; the next one is another in each chain
+    amplitudes = np.array([[1.0, 1, 2], [3, 3, 4], [1, 1, 2], [90, 90, 90], [80, 80, 80]])
     run = SimpleNamespace(preactivations=[swinging(amplitudes)], task=SimpleNamespace(labels=labels))
     run.samples = SimpleNamespace(info=SimpleNamespace(step_size=np.array([0.1, 0.2])))
-    means = np.array([0.9, 0.2, 0.7, 0.0])[:, None] * np.array([1.0, 0.1]) * np.ones((2, 8, 1, 1))
+    means = np.array([0.9, 0.2, 0.7, 0.0, 0.0])[:, None] * np.array([1.0, 0.1]) * np.ones((2, 8, 1, 1))
     theory = SimpleNamespace(
         codes=np.array([[0, 0], [1, 0], [0, 1]], bool), probabilities=np.array([0.01, 0.6, 0.39])
     )

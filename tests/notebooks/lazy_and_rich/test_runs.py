@@ -33,6 +33,27 @@ def test_the_learned_entry_is_what_a_pair_gains():
     assert runs.learned_entry(task.input_kernel + gained, task, "linear") == pytest.approx(0.3)
 
 
+def test_over_widths_are_cosine_and_learned_entry_of_activations_in_this_order():
+    """Of rectified networks, whose prior kernel is that of arc cosines."""
+    rng, drawn, expected = np.random.default_rng(4), [], []
+    for width in (4, 6):
+        task, z = runs.binary_task(width, 0), rng.standard_normal((1, 5, 30, width))
+        readouts, phi, y = rng.standard_normal((1, 5, 30, 1)), np.maximum(z, 0), task.targets[:, 0]
+        samples = SimpleNamespace(activations=lambda phi=phi: phi)
+        posterior = SimpleNamespace(network=Network(1, 30, "relu"))
+        drawn.append(SimpleNamespace(task=task, readouts=readouts, samples=samples, posterior=posterior))
+        drawn[-1].preactivations = (z,)
+        overlap = np.mean([y @ f.T @ a[:, 0] / width for f, a in zip(phi[0], readouts[0])])
+        lengths = np.square(phi).sum(2).mean() * np.square(readouts).sum(2).mean()
+        angle = np.arccos(task.input_kernel.clip(-1, 1))
+        prior = (np.sin(angle) + (np.pi - angle) * np.cos(angle)) / (2 * np.pi)
+        change = np.outer(y, y) * (np.mean([f.T @ f / 30 for f in phi[0]], axis=0) - prior)
+        expected.append([overlap / lengths**0.5, (change.sum() - np.trace(change)) / (width * (width - 1))])
+    found = runs.over_widths(drawn)
+    np.testing.assert_allclose(found.mean, expected, atol=1e-9)
+    assert found.sizes.tolist() == [4, 6]
+
+
 @pytest.mark.parametrize(("scaling", "power"), [("lazy", -0.5), ("non-lazy", 0.0)])
 def test_cosine_of_linear_networks_in_theory_and_of_neurons_drawn_from_it(scaling, power):
     sizes = (50, 100)

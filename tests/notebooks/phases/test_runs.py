@@ -151,7 +151,7 @@ def test_the_explorers_shares_are_held_against_the_atlas_next_to_it_in_temperatu
     elsewhere = [task | {"temperature": T, "shares": [T] * 8} for T in (0.2, 0.3)]
     share = lambda temperature: SimpleNamespace(occupancy=lambda code: temperature + code[0])  # noqa: E731
     monkeypatch.setattr(runs, "sigmoidal", SimpleNamespace(solve=lambda _, temperature: share(temperature)))
-    monkeypatch.setattr(runs.paths, "repository_root", lambda: tmp_path)
+    monkeypatch.chdir(tmp_path)
 
     def held(stored, grid):
         np.savez(folder / "redundant-atlas.npz", codes=runs.CODES[order], occupancies=stored[..., order])
@@ -206,6 +206,9 @@ def test_a_power_law_is_found_and_told_from_an_exponential_one():
     assert runs.pvalue([runs.law(times, noisy)]) < 0.01
     assert runs.pvalue([runs.law(times, noisy, exponential=True)] * 2) > 0.01
     assert np.isnan(runs.law(times, np.zeros((6, 8))).exponent.value)
+    two = [runs.Law(None, 1.0, chi_sq, 1, 12) for chi_sq in (3.0, 5.0)]
+    assert runs.pvalue(two) == pytest.approx((1 + 8 / 24) ** -12)  # F with 2 and d degrees: (1 + 2F/d)^(−d/2)
+    assert np.isnan(runs.pvalue([]))
 
 
 @pytest.mark.parametrize("sizes", [(48, 32), (32, 48)])
@@ -251,6 +254,13 @@ def test_networks_quenched_at_once_hold_codes_of_one_class_until_they_may_change
     assert before[runs.SINGLE].sum() > 0.25 > 0.1 > after[runs.SINGLE].sum()
     assert np.all(before[runs.SINGLE] > 0.01)
     assert runs.farthest([found])[0] < 4 < found.deviations(found.quenched_numbers).max()
+    for half, shift in ((slice(2), 0.0), (slice(2, None), 0.3)):
+        n, mean = found.numbers.mean(1)[half], runs.numbers(40, 0.1, 0.01)[0]
+        mean = 40 * runs.shares(runs.solve(40, 0.4, 0.01)) if shift else mean
+        error = np.maximum(n.std(0, ddof=1), runs.numbers(40, 0.1, 0.01)[1] ** 0.5) / len(n) ** 0.5
+        assert runs.farthest([found], shift, half) == pytest.approx(
+            [np.max(np.abs(n.mean(0) - mean) / error)]
+        )
     assert runs.lost(found.quenched_numbers[0], 0.1, 0.01) > 10
 
 
