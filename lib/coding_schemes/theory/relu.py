@@ -540,7 +540,8 @@ class _Search:
         self.t = t / np.sqrt(max(load[0], 1.0))  # feasible, so that E is bounded
         readouts, free_energy = _highest_readouts(problem, self.t, self.readouts)
         level = problem.free_energy(self.readouts, self.t).max()
-        self.violation = float(max(load[0] - 1, 0.0))  # of E: what is added is judged when it is polished
+        # a readout whose E is above the bulk's is added below, and judged once the point is polished
+        self.violation = float(max(load[0] - 1, 0.0))
         self.maxima = _distinct(found[load > 0.9], 1e-3)
         new = _distinct(found[load > 1], 1e-5)
         self.directions = np.vstack([self.directions, new[: 4 * len(t)]])
