@@ -194,11 +194,11 @@ def explained_more(draws: Sequence[Draw], others: Sequence[Any]) -> Estimate:
 
     The others are draws, or what `without_learning` gives.
     """
-    mean = [
-        [(each if isinstance(each, np.ndarray) else transfer(each))[:, 1].mean() for each in one]
+    own, theirs = (
+        np.array([(each if isinstance(each, np.ndarray) else transfer(each))[:, 1].mean() for each in one])
         for one in (draws, others)
-    ]
-    return spread(np.subtract(*mean))
+    )
+    return spread(own - theirs)
 
 
 def same_code(draw: Draw) -> np.ndarray:
