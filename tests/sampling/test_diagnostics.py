@@ -1,12 +1,13 @@
 """Convergence verdicts and the two-ended check."""
 
 import dataclasses
+import warnings
 
 import jax
 import numpy as np
 import pytest
 from coding_schemes import networks, posterior, sampling, statistics, tasks
-from coding_schemes.sampling import diagnostics
+from coding_schemes.sampling import diagnostics, results
 from companion import figures
 
 
@@ -37,6 +38,16 @@ def test_white_noise_passes_and_drift_fails(given):
     assert "not shown" in figure.get_suptitle()
     drift = sampling.convergence(made_up(noise + np.linspace(0, 5, 200)), given)
     assert not drift.converged
+
+
+@pytest.mark.parametrize(("samples", "thinning", "warned"), [(1, 4, False), (1, 5, True), (3, 2, True)])
+def test_a_run_warns_of_chains_that_stand_still_where_it_is_long_enough_to_tell(samples, thinning, warned):
+    info = made_up(np.ones((2, samples)), np.array([[0.8], [0.09]]) * np.ones(samples)).info
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        results.warn_of_trouble(info, thinning)
+    said = ["sampling: frozen chains [1] (acceptance below 0.1), step size 0.1"] if warned else []
+    assert [str(each.message) for each in caught] == said
 
 
 def test_frozen_chains_fail(given):

@@ -14,6 +14,7 @@ from coding_schemes.sampling.program import coldest
 
 #: Mean acceptance below which a chain counts as frozen.
 FROZEN = 0.1
+_ENOUGH = 5  # transitions to say so: a single one is refused now and then in any chain
 
 
 class SampleInfo(NamedTuple):
@@ -185,7 +186,10 @@ def check_finite(info, iteration: int, thinning: int) -> None:
 
 
 def warn_of_trouble(info: SampleInfo, thinning: int) -> None:
-    """Warn of divergent transitions after warm-up, with the first's place, and of chains that do not move."""
+    """Warn of divergent transitions after warm-up, with the first's place, and of chains that do not move.
+
+    Of the latter where there are enough transitions to tell.
+    """
     trouble = []
     if info.divergences.any():
         chain, index = np.argwhere(info.divergences)[0]
@@ -195,7 +199,7 @@ def warn_of_trouble(info: SampleInfo, thinning: int) -> None:
             f"{info.step_size[chain, index]:.3g}"
         )
     acceptance = info.acceptance.mean(1)
-    if acceptance.min() < FROZEN:
+    if info.acceptance.shape[1] * thinning >= _ENOUGH and acceptance.min() < FROZEN:
         frozen = np.flatnonzero(acceptance < FROZEN).tolist()
         names = frozen if len(frozen) <= 8 else f"{len(frozen)} of {len(acceptance)}"
         trouble.append(
