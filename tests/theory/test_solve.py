@@ -6,6 +6,7 @@ import subprocess
 import sys
 import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +16,7 @@ from coding_schemes import coding, planting, statistics, tasks, theory
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.sampling import HMC, sample
-from coding_schemes.theory import _alike_outliers, _population, _solve
+from coding_schemes.theory import _alike_outliers, _population, _solve, mean_field
 from coding_schemes.theory._solution import Solved
 from coding_schemes.theory._solve import PopulationSolution
 
@@ -288,8 +289,9 @@ def test_networks_have_the_kernel_of_gelus_population():
 
 @pytest.mark.slow
 def test_where_mean_field_has_no_kinds_sampled_neurons_answer(monkeypatch):
-    """Tanh on twelve general inputs: one of the kinds that mean_field ends with is a saddle of e."""
+    """Tanh on twelve general inputs: on some processors a kind that mean_field ends with is a saddle of e."""
     task = tasks.own(np.random.default_rng(0).standard_normal((6, 12)) + 1, np.repeat([0, 1], 6))
+    monkeypatch.setattr(mean_field, "solve", lambda *_, **__: SimpleNamespace(converged=False))
     monkeypatch.setitem(_solve._POPULATION, "num_neurons", 512)
     monkeypatch.setitem(_solve._POPULATION, "num_rounds", 30)
     with warnings.catch_warnings():
