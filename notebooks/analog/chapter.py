@@ -599,22 +599,23 @@ over_sizes = runs.grow(jax.random.fold_in(key, 13), 3, grown_over, T, seed=seed,
 pair = (over_sizes[-1], deep)
 averaged = [runs.average_kernels(run) for run in pair]
 noise = [runs.untrained_kernels(jax.random.fold_in(key, 41), run) for run in pair]
-ranks = [[np.linalg.matrix_rank(run.task.targets)] for run in pair]
+ranks = [np.linalg.matrix_rank(run.task.targets) for run in pair]
+spectra, of_noise = (
+    np.array([runs.over_smallest(*each) for each in zip(kernels, pair, strict=True)])
+    for kernels in (averaged, noise)
+)
 learned = Finding(
     "A7",
     "number of directions that the kernels learn, rank of Y, y₋ = 0 and −½",
-    sampled=np.array([runs.learned_directions(*each) for each in zip(averaged, pair, strict=True)]),
-    theory=np.array(ranks) * np.ones(3, int),
+    sampled=np.sum(spectra > 0.5, axis=-1),
+    theory=np.outer(ranks, np.ones(3, int)),
     source="rank of Y",
     over=LAYERS,
     size=runs.size(deep, **{"y₋": [0.0, -0.5]}),
     sampler=[over_sizes[-1].convergence, deep.convergence],
     figure="kernels_by_layer",
     panel="Paper A, Fig. 3d–f",
-    control=Control(
-        "untrained networks",
-        sampled=np.array([runs.learned_directions(*each) for each in zip(noise, pair, strict=True)]),
-    ),
+    control=Control("untrained networks", sampled=np.sum(of_noise > 0.5, axis=-1)),
 )
 learned.draw(
     figures.kernel_matrices,
@@ -624,14 +625,11 @@ learned.draw(
     labels=deep.task.labels,
     titles=[f"{kind}, {layer}" for kind in ("samples", "theory") for layer in LAYERS],
 )
-further, of_noise = (
-    max(runs.next_direction(*each, trained) for each in zip(kernels, pair, strict=True))
-    for kernels, trained in ((averaged, True), (noise, False))
-)
+further = max(each[:, -rank - 1].max() for each, rank in zip(spectra, ranks, strict=True))
 learned.judge(
     equal(),
     note=f"the next eigenvalue is {further:.0%} of theory's smallest at most, "
-    f"the largest of untrained networks {of_noise:.0%}",
+    f"the largest of untrained networks {of_noise.max():.0%}",
     because="the noise of the averaged kernels reaches half of what they have learned",
 )
 

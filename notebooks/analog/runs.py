@@ -308,22 +308,8 @@ def untrained_kernels(key: Any, run: Run, num_networks: int = 64) -> list[np.nda
     return [coding.kernels(phi).mean(0) for phi in layers]
 
 
-def learned_directions(kernels: Any, run: Run) -> list[int]:
-    """Number of eigenvalues of each layer's K_ℓ − K_0 beyond half of the smallest that theory has."""
-    return [int(np.sum(each > 0.5)) for each in _over_smallest(kernels, run)]
-
-
-def next_direction(kernels: Any, run: Run, trained: bool = True) -> float:
-    """Largest eigenvalue of any layer's K_ℓ − K_0 that is not learned, over the smallest that theory has.
-
-    Of trained networks that after as many as theory has, of others the largest.
-    """
-    rank = int(np.linalg.matrix_rank(run.task.targets)) if trained else 0
-    return float(max(each[-rank - 1] for each in _over_smallest(kernels, run)))
-
-
-def _over_smallest(kernels: Any, run: Run) -> list[np.ndarray]:
-    """Eigenvalues of each layer's K_ℓ − K_0, over the smallest that theory has there."""
+def over_smallest(kernels: Any, run: Run) -> np.ndarray:
+    """Eigenvalues of each layer's K_ℓ − K_0 over the smallest that theory has there, (L, P), ascending."""
     rank = int(np.linalg.matrix_rank(run.task.targets))
     theory = wishart_chain.solve(
         run.task, run.posterior.network.depth, run.samples.temperature, run.posterior.network.width
@@ -332,4 +318,4 @@ def _over_smallest(kernels: Any, run: Run) -> list[np.ndarray]:
     for kernel, predicted in zip(kernels, theory.kernels[1:], strict=True):
         smallest = np.linalg.eigvalsh(predicted - run.task.input_kernel)[-rank]
         found.append(np.linalg.eigvalsh(kernel - run.task.input_kernel) / smallest)
-    return found
+    return np.array(found)

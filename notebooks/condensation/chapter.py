@@ -850,9 +850,9 @@ glue("digits_above", f"{rho_b / boundary[np.searchsorted(grid, rho_w)]:.0f}", di
 # %% [markdown]
 # They overlap by {glue:text}`digits_within` on average within a class and by {glue:text}`digits_between`
 # between classes, {glue:text}`digits_above` times the critical overlap. So in theory one neuron keeps a share
-# of each class as $N\to\infty$. This hangs on the mean image: with a mean for every pixel the overlap between
-# classes is {glue:text}`digits_centred`, and theory gives no reason for such a neuron. We sample networks of
-# the first kind, at two widths.
+# of each class as $N\to\infty$. This depends on the mean image: with a mean for every pixel the overlap
+# between classes is {glue:text}`digits_centred`, and theory gives no reason for such a neuron. We sample
+# networks of the first kind, at two widths.
 
 # %% tags=["hide-input"]
 number = [runs.times(sizes.sampling.num_chains, k) for k in sizes.digits.chains]

@@ -719,25 +719,22 @@ kept_codes = [runs.same_code(draw) for draw in squeezed]
 redundant.judge(
     above(0.9), because="codes of some neurons change", note=f"the least of the draws: {min(kept_codes):.2f}"
 )
+keys = [jax.random.fold_in(key, 110 + k) for k in range(len(squeezed))]
+not_learned = [runs.without_learning(*each) for each in zip(keys, squeezed, strict=True)]
+explained, by_lazy, *of_ends = (
+    [held_out.transfer(draw) for draw in draws]
+    for draws in (squeezed, squeezed_lazy, *([draw.starts[k] for draw in squeezed] for k in (0, 1)))
+)
 Finding(
     "A29",
     "variance of responses to test images that the training code explains, beyond lazy networks, mean over "
     "draws",
-    sampled=runs.explained_more(squeezed, squeezed_lazy),
+    sampled=runs.explained_more(explained, by_lazy),
     sampler=[draw.learned.meeting for draw in squeezed],
-    starts=tuple(runs.explained_more([draw.starts[k] for draw in squeezed], squeezed_lazy) for k in (0, 1)),
+    starts=tuple(runs.explained_more(end, by_lazy) for end in of_ends),
     size=tight,
     panel="Paper A, supplement E, projected digits",
-    control=Control(
-        "untrained networks",
-        sampled=runs.explained_more(
-            [
-                runs.without_learning(jax.random.fold_in(key, 110 + k), draw)
-                for k, draw in enumerate(squeezed)
-            ],
-            squeezed_lazy,
-        ),
-    ),
+    control=Control("untrained networks", sampled=runs.explained_more(not_learned, by_lazy)),
 ).judge(above(0, 3), because="the projection hides from single neurons what tells the classes apart")
 Finding(
     "A29",

@@ -18,7 +18,6 @@ from companion.held_out import (
     learn,
     process,
     realized,
-    transfer,
 )
 from companion.workbench import Equilibrium, titled
 
@@ -189,15 +188,12 @@ def same_code_untrained(key: Any, draw: Draw, num_networks: int = 8) -> np.float
     return np.mean(coding.code_agreement(*own).neurons)
 
 
-def explained_more(draws: Sequence[Draw], others: Sequence[Any]) -> Estimate:
+def explained_more(networks: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> Estimate:
     """R² of test responses, mean over networks, less that of others on the same draws; mean over draws.
 
-    The others are draws, or what `without_learning` gives.
+    Of either, `transfer` by draw.
     """
-    own, theirs = (
-        np.array([(each if isinstance(each, np.ndarray) else transfer(each))[:, 1].mean() for each in one])
-        for one in (draws, others)
-    )
+    own, theirs = (np.array([each[:, 1].mean() for each in one]) for one in (networks, others))
     return spread(own - theirs)
 
 

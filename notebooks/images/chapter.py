@@ -526,23 +526,19 @@ publish(
     titles=[*(f"P = {run.num_inputs:,}" for run in everything[-3:]), "confused"],
     names=list(data.CIFAR_CLASSES),
 )
-many = [number >= 7500 for number in every]
+many = np.searchsorted(every, 7500)  # the first of them
 of_pairs = {
     "size": on_every["size"] | {"pairs": 45},
     "stored": over_sizes["stored"],
 }
+with_many = of_pairs | {"over": [f"P = {number}" for number in every[many:]], "figure": "shared_neurons"}
 Finding(
     "D17",
     "correlation over pairs of classes of their codes with their confusions, 7,500 images and more",
     headline=True,
-    sampled=stacked([found for (found, _), chosen in zip(alike, many, strict=True) if chosen]),
-    over=[f"P = {number}" for number, chosen in zip(every, many, strict=True) if chosen],
-    figure="shared_neurons",
-    control=Control(
-        "classes of the code permuted",
-        sampled=np.array([other for (_, other), chosen in zip(alike, many, strict=True) if chosen]),
-    ),
-    **of_pairs,
+    sampled=stacked([found for found, _ in alike[many:]]),
+    control=Control("classes of the code permuted", sampled=np.array([other for _, other in alike[many:]])),
+    **with_many,
 ).judge(above(0, 3), because="codes do not know which classes are alike")
 slope, _ = runs.trend(every, [found.value for found, _ in alike])
 Finding(
@@ -558,14 +554,11 @@ Finding(
     "D17",
     "correlation of the feature layer's codes with the confusions less that of the first layer, 7,500 images "
     "and more",
-    sampled=stacked([found for (found, _), chosen in zip(more_alike, many, strict=True) if chosen]),
-    over=[f"P = {number}" for number, chosen in zip(every, many, strict=True) if chosen],
-    figure="shared_neurons",
+    sampled=stacked([found for found, _ in more_alike[many:]]),
     control=Control(
-        "classes of the confusions permuted",
-        sampled=np.array([other for (_, other), chosen in zip(more_alike, many, strict=True) if chosen]),
+        "classes of the confusions permuted", sampled=np.array([other for _, other in more_alike[many:]])
     ),
-    **of_pairs,
+    **with_many,
 ).judge(above(0, 3), because="classes that look alike are alike in the first layer, too, which has no code")
 for name, index in (("few_alike", 0), ("many_alike", -1)):
     glue(name, float(alike[index][0].value), display=False)

@@ -7,6 +7,7 @@ import numpy as np
 from coding_schemes import coding, theory
 from coding_schemes.networks import NONLINEARITIES, Network
 from coding_schemes.tasks import Task
+from companion.findings import spread
 from numpy.typing import ArrayLike
 
 
@@ -48,9 +49,8 @@ def code_shares(codes: ArrayLike, solution: Any) -> list[str]:
     """
     lines = []
     for code in np.unique(solution.codes, axis=0)[::-1]:
-        of_chain = (np.asarray(codes) == code).all(-1).mean((1, 2))
-        error = of_chain.std(ddof=1) / len(of_chain) ** 0.5
+        sampled = spread((np.asarray(codes) == code).all(-1).mean((1, 2)))
         theory_share = np.asarray(solution.probabilities)[(solution.codes == code).all(-1)].sum()
-        share = f"{of_chain.mean():.3f} ± {error:.3f}"
+        share = f"{sampled.value:.3f} ± {sampled.error:.3f}"
         lines.append(f"code {coding.code_name(code)}: {share} of the neurons, theory {theory_share:.3f}")
     return lines
