@@ -40,7 +40,8 @@ def write(
     changed = history(changes.read_text(encoding="utf-8")) if changes.is_file() else {}
     panels = project.told("book/panels.yml", ())
     folder.mkdir(parents=True)
-    held, machines = seeds.held(ledgers), reports.read(project)
+    held = seeds.held(ledgers, {row.claim["id"]: row.claim for row in table})
+    machines = reports.read(project)
     for id, one in scoreboard.standings(project, table).items():
         own = [panel for panel in panels if id in panel.get("claims", ())]
         content = render(

@@ -144,7 +144,7 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
         scoreboard.standings(project, table).values(),
         project.preset,
         changed,
-        seeds.held(ledgers),
+        seeds.held(ledgers, {row.claim["id"]: row.claim for row in table}),
         seeds.summary(ledgers),
         front.panels(project),
     )
