@@ -424,8 +424,23 @@ def test_no_barrier_and_nothing_wider_than_a_phone(visit, address):
     assert barriers(page) == []
 
 
+# A piece of work of the same kind as a stage's: shapes on a canvas, and rows of a table
+WORK = """(times) => {
+    const pen = new OffscreenCanvas(400, 400).getContext("2d");
+    const row = document.createElement("tr");
+    for (let k = 0; k < times; k++) {
+        pen.clearRect(0, 0, 400, 400);
+        for (let i = 0; i < 400; i++) {
+            pen.fillStyle = `rgb(${i % 256}, ${k % 256}, 0)`;
+            pen.fillRect(20 * (i % 20), i, 18, 18);
+        }
+        row.innerHTML = "<td>1.00</td>".repeat(20);
+    }
+}"""
+
+
 def test_drawing_leaves_room_for_thirty_frames_a_second(visit, server):
-    """Processor time of the page's own thread, which a busy machine changes less than the clock."""
+    """Processor time of the page's own thread, in units of a fixed piece of work there: on any machine."""
     page = visit(server + "book/laboratory.html#N=60&P=60&time=300")
     page.evaluate(
         """() => {
@@ -442,13 +457,20 @@ def test_drawing_leaves_room_for_thirty_frames_a_second(visit, server):
         found = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
         return np.array([1000 * found["TaskDuration"], found["LayoutCount"]])
 
-    before = spent()
+    def unit():
+        before = spent()
+        page.evaluate(WORK, 20)
+        return (spent() - before)[0] / 20
+
+    page.evaluate(WORK, 20)  # compiled
+    units, before = [unit()], spent()
     press(page, "cool")
     page.wait_for_function(ENDED)
     drawn = page.evaluate("window.drawn")
     assert drawn > 100
     milliseconds, layouts = (spent() - before) / drawn
-    assert milliseconds < 33 / 3  # three stages share a thread
+    units.append(unit())
+    assert milliseconds < 20 * np.mean(units)  # 7 to 9 of them; a unit is half a millisecond to one
     assert layouts < 1.5  # none is forced on the way by what is measured or painted
 
 
