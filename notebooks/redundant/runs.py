@@ -21,6 +21,7 @@ from scipy.integrate import cumulative_trapezoid
 
 CODES = np.array([[1, 1, 0], [1, 0, 1], [0, 1, 1], [1, 1, 1]], dtype=bool)  # in equilibrium at y₋ = ½
 NAMES = tuple(coding.code_name(code) for code in CODES)
+BELOW = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], *CODES[:3]], dtype=bool)  # in the first of two layers
 FORGOTTEN = 8  # samples after which a neuron's readouts have forgotten where about their peak they were
 OPTIONS: dict[str, Any] = {"thinning": 2, "method": HMC(1.0)}
 
@@ -53,7 +54,7 @@ class Networks(Starts):
     @cached_property
     def numbers(self) -> np.ndarray:
         """Number of neurons with each of the codes in use, shape (networks, samples, 4)."""
-        return np.stack([np.all(self.codes == code, axis=-1).sum(-1) for code in CODES], axis=-1)
+        return numbers_with(self.codes, CODES)
 
     @property
     def size(self) -> dict[str, Any]:
@@ -106,6 +107,11 @@ def networks(
     return Networks(drawn.posterior, drawn.theory, drawn.meeting)
 
 
+def numbers_with(codes: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Number of neurons with each wanted code (k, C) among codes (…, N, C), shape (…, k)."""
+    return np.stack([np.all(codes == code, axis=-1).sum(-1) for code in wanted], axis=-1)
+
+
 def mean_numbers(each: Sequence[Networks], half: int | None = None) -> Estimate:
     """Mean number of neurons with each code, shape (sizes, codes); of one start, 0 the prior, 1 theory."""
 
@@ -144,6 +150,98 @@ def shift(networks: Networks) -> str:
     return ", ".join(
         f"{c:+.2f}".replace("-", "−") + f" for {name}" for c, name in zip(changes, NAMES, strict=True)
     )
+
+
+# ---- pairs of neurons ---------------------------------------------------------------------------
+
+
+def pair_correlation(variance: Estimate, mean: np.ndarray, width: Any) -> Estimate:
+    """Correlation coefficient ρ of "has the code" between two neurons of one layer.
+
+    The neurons are alike, so that the number n of those with the code has the variance
+
+        V = N p(1 − p) [1 + (N − 1) ρ],   p = ⟨n⟩/N.
+
+    The error is that of V; p is known much better.
+
+    Args:
+        variance: V, of any shape.
+        mean: ⟨n⟩, of this shape.
+        width: N, one or several that broadcast.
+
+    Returns:
+        ρ of this shape; NaN where no neuron has the code, or all have it.
+    """
+    independent = mean * (1 - mean / width)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value, error = (np.divide(part, independent) for part in variance)
+    return Estimate((value - 1) / (width - 1), error / (width - 1))
+
+
+def two_layers(
+    key: Any, width: int, *, num_networks: int, num_samples: int, num_warmup: int, temperature: float
+) -> Starts:
+    """Draw independent networks with two hidden layers, N = P, y₋ = ½; half from the prior, half planted."""
+    from_prior, from_theory, *plants = jax.random.split(key, 2 + num_networks // 2)
+    task = tasks.toy(width, y_minus=0.5)
+    return both_starts(
+        (from_prior, from_theory, jnp.stack(plants)),
+        Posterior(task, Network(2, width, "sigmoidal"), temperature),
+        deep_sigmoidal.solve(task, 2, temperature),
+        tolerance=0.5 / width,
+        prior_warmup=2 * num_warmup,
+        num_samples=num_samples,
+        num_warmup=num_warmup,
+        num_chains=num_networks // 2,
+        store=("preactivations",),
+    )
+
+
+def numbers_by_layer(networks: Starts) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of neurons with codes BELOW in layer 1, CODES in layer 2, (networks, samples, codes) each."""
+    lower, upper = (np.concatenate([half.codes(k) for half in networks.halves]) for k in (0, 1))
+    return numbers_with(lower, BELOW), numbers_with(upper, CODES)
+
+
+def covariance(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Covariance over the posterior of series (networks, samples, k) and (networks, samples, l), (k, l).
+
+    Within networks and between them: unbiased, as networks are independent, whatever samples of one are.
+    """
+    means = one.mean(1), other.mean(1)
+    inside = [x - mean[:, None] for x, mean in zip((one, other), means, strict=True)]
+    across = [mean - mean.mean(0) for mean in means]
+    within = np.einsum("rsk,rsl->kl", *inside) / (one.shape[0] * one.shape[1])
+    return within + across[0].T @ across[1] / (len(one) - 1)
+
+
+def layer_correlation(lower: np.ndarray, upper: np.ndarray, width: int) -> Estimate:
+    """Correlation coefficient of "has code γ" in one layer with "has code δ" in another, of any two neurons.
+
+    With n neurons of code γ in the one and m of code δ in the other,
+
+        ρ = Cov(n, m) / (N² √(p(1 − p) q(1 − q))),   p = ⟨n⟩/N, q = ⟨m⟩/N,
+
+    and the jackknife over networks gives its error.
+
+    Args:
+        lower: n, shape (networks, samples, k); three networks or more.
+        upper: m, shape (networks, samples, l).
+        width: N of either layer.
+
+    Returns:
+        ρ, shape (k, l).
+    """
+
+    def found(kept: Any) -> np.ndarray:
+        p, q = (numbers[kept].mean((0, 1)) / width for numbers in (lower, upper))
+        scale = np.sqrt(np.outer(p * (1 - p), q * (1 - q)))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return covariance(lower[kept], upper[kept]) / (width**2 * scale)
+
+    each = np.arange(len(lower))
+    without = np.array([found(each != k) for k in each])
+    return Estimate(found(each), np.sqrt((len(each) - 1) * without.var(0)))
 
 
 # ---- densities ----------------------------------------------------------------------------------

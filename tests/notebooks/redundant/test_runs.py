@@ -10,6 +10,7 @@ from coding_schemes import tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.theory import finite_width, sigmoidal
+from companion.findings import Estimate
 from redundant import runs
 from scipy import stats
 from test_calibration import assert_calibrated
@@ -254,3 +255,84 @@ def test_correlated_gaussian_readouts_explain_their_orthants_and_codes_of_perfec
     assert found == pytest.approx([1, 1])
     p = 0.25 + np.arcsin(0.8) / (2 * np.pi)
     assert gaussian == pytest.approx([(1.8**2 / p + 0.2**2 / (0.5 - p)) / (4 * np.pi)] * 2, abs=0.01)
+
+
+def test_numbers_of_neurons_with_each_code_wanted():
+    codes = np.array([[[1, 1, 0], [1, 1, 0], [0, 0, 1]], [[0, 0, 0], [1, 1, 1], [1, 1, 0]]], bool)
+    found = runs.numbers_with(codes, np.array([[1, 1, 0], [1, 1, 1], [0, 1, 0]], bool))
+    assert found.tolist() == [[2, 0, 0], [1, 1, 0]]
+    shared = {tuple(code) for code in runs.BELOW.tolist()}
+    assert shared == {code for code in np.ndindex(2, 2, 2) if 0 < sum(code) < 3}
+
+
+def test_correlation_of_two_neurons_where_it_is_known():
+    """A fixed number of neurons with the code, each neuron for itself, all or none, and none ever."""
+    width, mean = 10, np.array([3.0, 3.0, 3.0, 0.0])
+    variance = Estimate(np.array([0, 10 * 0.3 * 0.7, 100 * 0.3 * 0.7, 0]), np.array([0.0, 0, 2.1, 0]))
+    found = runs.pair_correlation(variance, mean, width)
+    np.testing.assert_allclose(found.value, [-1 / 9, 0, 1, np.nan], atol=1e-12)
+    np.testing.assert_allclose(found.error, [0, 0, 1 / 9, np.nan])
+
+
+def test_correlation_of_two_neurons_from_numbers_that_share_a_chance():
+    """A chance of the code drawn from a beta law for each network: ρ = 1/(a + b + 1), at every width."""
+    rng, networks, repeats = np.random.default_rng(3), 200, 400
+    for width in (8, 40):
+        numbers = rng.binomial(width, rng.beta(2, 3, (networks, repeats)))
+        variance, mean = numbers.var(0, ddof=1), numbers.mean(0)
+        fourth, true = np.mean((numbers - 0.4 * width) ** 4), numbers.var()
+        error = np.full(repeats, np.sqrt((fourth - true**2) / networks))
+        found = runs.pair_correlation(Estimate(variance, error), mean, width)
+        kurtosis = 3.0  # of a variance of 200 draws: a Gaussian's
+        assert_calibrated(found.value, 1 / 6, found.error, 1.0, slack=0.25)
+        assert abs(found.value.mean() - 1 / 6) < 4 * found.value.std() / repeats**0.5 + kurtosis / networks
+
+
+def test_covariance_of_single_samples_is_that_of_networks_and_of_one_path_that_in_time():
+    one, other = np.random.default_rng(2).standard_normal((2, 5, 3))
+    cross = np.cov(one.T, other.T)[:3, 3:]  # with n − 1
+    np.testing.assert_allclose(runs.covariance(one[:, None], other[:, None]), cross)
+    paths = (np.stack([each, each]) for each in (one, other))  # two networks that move alike: n
+    np.testing.assert_allclose(runs.covariance(*paths), cross * 4 / 5)
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.8])
+def test_correlation_between_layers_where_it_is_known(kept):
+    """Chances of a code in either layer that move together, in time and from network to network.
+
+    Of a neuron's chances ½ + g/4 in the one layer and ½ − g/5 in the other, with ⟨g²⟩ = ⅓, a share `kept` of
+    the variance belonging to the network for good: ρ = −(1/4)(1/5)(1/3)/(1/4).
+    """
+    rng, width, shape = np.random.default_rng(7), 30, (24, 12, 200)
+    own, moving = rng.uniform(-1, 1, (24, 1, 200)), rng.uniform(-1, 1, shape)
+    shared = np.where(rng.random((24, 1, 200)) < kept, own, moving)
+    lower, upper = (rng.binomial(width, 0.5 + share * shared) for share in (0.25, -0.2))
+    other = rng.binomial(width, 0.3, shape)  # a code that has nothing to do with them
+    rows = [
+        runs.layer_correlation(lower[..., k : k + 1], np.stack([upper[..., k], other[..., k]], -1), width)
+        for k in range(shape[-1])
+    ]
+    values, errors = (np.array([row[part][0] for row in rows]) for part in (0, 1))
+    for found, error, expected in zip(values.T, errors.T, (-1 / 15, 0.0), strict=True):
+        assert abs(found.mean() - expected) < 4 * found.std() / shape[-1] ** 0.5
+        assert_calibrated(found, expected, error, 23 / 21, slack=0.25)
+
+
+def test_layers_are_kept_apart_and_half_of_the_networks_start_from_theory(monkeypatch):
+    """One network of either start, one sample: layer 1 has the codes 1-0-0, layer 2 those of its start."""
+    begun = {}
+    solved = SimpleNamespace(name="theory")
+    monkeypatch.setattr(runs.deep_sigmoidal, "solve", lambda task, depth, T: (solved, depth, T))
+    monkeypatch.setattr(runs, "both_starts", lambda *given, **options: begun.update(given=given, **options))
+    runs.two_layers(jax.random.key(0), 8, num_networks=6, num_samples=2, num_warmup=5, temperature=0.1)
+    streams, posterior, theory = begun["given"]
+    assert theory == (solved, 2, 0.1)
+    assert (posterior.network.depth, posterior.network.width, posterior.task.num_inputs) == (2, 8, 8)
+    assert (begun["num_chains"], len(streams[2]), begun["num_warmup"], begun["prior_warmup"]) == (3, 3, 5, 10)
+    assert len({str(jax.random.key_data(k)) for k in (*streams[:2], *streams[2])}) == 5
+    layers = [np.tile(np.array([1, 0, 0], bool), (1, 1, 4, 1))] * 2
+    layers += [np.tile(np.array(code, bool), (1, 1, 4, 1)) for code in runs.CODES[[0, 3]]]
+    halves = [SimpleNamespace(codes=lambda k, s=start: layers[2 * k + s]) for start in (0, 1)]
+    lower, upper = runs.numbers_by_layer(SimpleNamespace(halves=halves))
+    assert lower.tolist() == [[[4, 0, 0, 0, 0, 0]]] * 2
+    assert upper.tolist() == [[[4, 0, 0, 0]], [[0, 0, 0, 4]]]
