@@ -37,7 +37,7 @@ from coding_schemes.diagnosis import TWO_LEVELS
 from coding_schemes.sampling import convergence
 from coding_schemes.theory import deep_sigmoidal, finite_width, sigmoidal
 from companion import figures, formats, presets
-from companion.findings import Control, Estimate, Finding, spread
+from companion.findings import Control, Estimate, Finding, spread, stacked
 from companion.predicates import above, below, equal, p_value, relative, standard_errors
 from companion.publish import publish
 from companion.workbench import one_network
@@ -295,6 +295,141 @@ scatter.judge(
     note=f"at N = {N} from the prior {formats.values(by_start[0].tolist())}, "
     f"from theory's network {formats.values(by_start[1].tolist())}",
     because="chance: over 34 seeds of quick the variances are theory's, to a few per cent",
+)
+
+# %% [markdown]
+# ## Any two neurons
+#
+# Theory takes the neurons one by one: given the common field, the posterior is a product over neurons and
+# over layers. How does this go together with numbers that scatter so little? Take two neurons of one layer
+# and ask of each whether it has the code $\gamma$. Let $\rho$ be the correlation coefficient of the two
+# answers. All neurons are alike. The variance $V$ of the number of neurons with the code, of the mean $Np$,
+# therefore fixes the correlation:
+#
+# $$
+# (N - 1)\, \rho = \frac{V}{N p (1 - p)} - 1 .
+# $$ (eq-redundant-pairs)
+#
+# As $V$ is about one, the right side tends to $-1$. So any two neurons of a wide network are nearly
+# independent: their correlation is about $-1/N$, and the posterior of any few neurons is a product. But a
+# neuron has $N - 1$ others. Its correlations with all of them together are about $-1$, and this is what takes
+# the scatter back. The product holds for any few neurons. It does not hold for their sum.
+#
+# Neurons that are alike cannot have a correlation below $-1/(N-1)$, but it could be a large positive one.
+# Anything that all neurons of a network share, and that differs from network to network, would leave a
+# correlation that does not fall with $N$. So we ask that at larger sizes the correlation, in magnitude, is
+# nearer to theory's than to that at the smallest size. The question is a coarse one. How little the numbers
+# scatter is the check above; here it matters only that they do not scatter far more than those of independent
+# neurons.
+#
+# Neurons of two layers need networks with two hidden layers. There the numbers of neurons with a code in
+# either layer vary together, or they do not. Their covariance is $N^2 \sqrt{p(1-p)\,q(1-q)}$ times the
+# correlation of a neuron of layer 1, which has its code with probability $p$, with one of layer 2, which has
+# its own with $q$. We take six codes in layer 1, those of one class and of two, and four in layer 2. Theory
+# has no $1/N$ for these networks. So we ask for less: for every pair of codes the correlation has to be below
+# a half of $1/N$ at every size. With three standard errors added, the largest is {glue:text}`between_layers`.
+# The check's note says how far from 0 the correlations lie. The networks are small. Half of them start from
+# the prior and half from theory; of the largest, {glue:text}`layers_meet`.
+
+
+# %% tags=["hide-input"]
+shares = np.array([each.numbers.mean((0, 1)) for each in over_sizes])
+whole = np.array([finite_width.whole_numbers(each.theory, CODES, each.width) for each in over_sizes])
+others = np.array(widths)[:, None] - 1
+sampled_pair = runs.pair_correlation(found, shares, others + 1)
+pair = runs.pair_correlation(Estimate(expected, 0.0), whole, others + 1).value
+kept = others * np.abs(pair[0])  # a correlation that does not fall
+two_neurons = Finding(
+    "A34",
+    "N − 1 times the correlation of two neurons' having a code, in magnitude, beyond the smallest size",
+    headline=True,
+    sampled=Estimate((others * np.abs(sampled_pair.value))[1:], (others * sampled_pair.error)[1:]),
+    theory=(others * np.abs(pair))[1:],
+    over=NAMES,
+    size=scatter.size,
+    sampler=scatter.sampler,
+    figure="pairs",
+    panel="Paper A, text",
+    control=Control("theory's correlation at the smallest size, kept", sampled=kept[1:]),
+)
+layers = vars(sizes.layers)
+layer_widths = np.array(layers.pop("widths"))
+layer_key = jax.random.fold_in(key, 920)
+stacks = [runs.two_layers(jax.random.fold_in(layer_key, n), n, **layers) for n in layer_widths.tolist()]
+numbers_above = [runs.numbers_by_layer(each) for each in stacks]
+layer_pair = stacked(
+    [runs.layer_correlation(*both, n) for both, n in zip(numbers_above, layer_widths, strict=True)]
+)
+tall = layer_widths[:, None, None]
+smallest = numbers_above[0][1].astype(float)
+alike = runs.pair_correlation(
+    Estimate(runs.covariance(smallest, smallest).diagonal(), 0.0), smallest.mean((0, 1)), layer_widths[0]
+)
+two_layers = Finding(
+    "A34",
+    "N times the correlation between a neuron of layer 1 with a code and one of layer 2 with a code, every "
+    "size and pair of codes",
+    sampled=Estimate(tall * np.abs(layer_pair.value), tall * layer_pair.error),
+    over=NAMES,
+    size={"L": 2, "N": layer_widths.tolist(), "P": layer_widths.tolist(), "T": sizes.layers.temperature}
+    | {"y₋": 0.5, "networks": layers["num_networks"]},
+    sampler=[each.meeting for each in stacks],
+    figure="pairs",
+    panel="Paper A, text",
+    control=Control(
+        "the correlation of two neurons of layer 2 at the smallest size, at every size",
+        sampled=tall * np.abs(alike.value),
+    ),
+)
+largest = np.max(np.abs(layer_pair.value) + 3 * layer_pair.error, axis=(1, 2))
+distances = np.abs(layer_pair.value) / layer_pair.error
+glue("between_layers", f"{np.max(layer_widths * largest):.2f}/N", display=False)
+glue("layers_meet", stacks[-1].meeting.verdict, display=False)
+columns = max(len(widths), len(layer_widths))
+
+
+def padded(rows):
+    """Rows of different lengths as one array, their last numbers repeated."""
+    return np.array([np.pad(np.asarray(row, float), (0, columns - len(row)), mode="edge") for row in rows])
+
+
+def decades(**arrays):
+    """Curves on logarithmic scales, of which the upright one names powers of ten only."""
+    figure = figures.curves(scales=("log", "log"), **arrays)
+    figure.axes[0].yaxis.set_minor_formatter("")
+    return figure
+
+
+two_neurons.draw(
+    decades,
+    "Two neurons of a wide network are nearly independent. Their correlation falls as 1/N, in magnitude. "
+    "Circles: two neurons of one layer, with standard errors; lines: theory; dashed: correlations that "
+    "do not fall. Gray: two neurons of different layers, largest correlation of all pairs of codes plus "
+    "three of its standard errors, an upper bound; dotted: the limit that the check asks for.",
+    x=padded([*[widths] * len(CODES), layer_widths, *[widths] * len(CODES)]),
+    values=padded([*np.abs(pair.T), 0.5 / layer_widths, *np.abs(pair[:1].T).repeat(len(widths), 1)]),
+    names=[*NAMES, "layers 1 and 2, at most", *NAMES],
+    colors=[*(figures.CODE_COLORS[name] for name in NAMES), figures.COLORS["control"]],
+    styles=["-"] * len(NAMES) + [":"] + ["--"] * len(NAMES),
+    widths=[3.6, 1.6, 1.6, 1.6, 1.6] + [0.9] * len(NAMES),
+    sampled_x=padded([*[widths] * len(CODES), layer_widths]),
+    sampled=padded([*np.abs(sampled_pair.value.T), largest]),
+    sampled_errors=padded([*sampled_pair.error.T, np.zeros(len(layer_widths))]),
+    xticks=sorted({*widths, *layer_widths.tolist()}),
+    xlabel="width $N$",
+    ylabel=r"correlation $|\rho|$",
+)
+half_way = (two_neurons.theory + kept[1:]) / 2
+two_neurons.judge(
+    below(half_way, 3),
+    note="limits: half of the way from theory to a correlation that does not fall",
+    because="how near it comes to theory is the question of D8",
+)
+two_layers.judge(
+    below(0.5, 3),
+    note=f"of {distances.size} correlations the farthest from 0 lies {distances.max():.1f} of its standard "
+    "errors off",
+    because="too few networks",
 )
 
 # %% [markdown]
@@ -783,6 +918,7 @@ both.judge(
 #   predicts the codes, how many neurons have each, and the densities of readouts and preactivations.
 # - The numbers are sharp to about one neuron at every size sampled, because the neurons have to fit the
 #   targets together. With its $1/N$ correction theory predicts them to a fraction of a neuron.
+# - Any two neurons are nearly independent. Only together do they take the scatter of the numbers back.
 # - Every layer of a deep network has codes, and depth sharpens them.
 # - Descent without noise finds groups as well, though less sharp ones in larger networks. With noise, groups
 #   need a smaller readout variance than $\sigma_a = 1$; with $1/P$ they are sharp.
