@@ -152,8 +152,10 @@ class Drawn(NamedTuple):
     height: int
 
 
-def draw(function: Callable[..., Figure], name: str, stored: dict[str, np.ndarray]) -> Drawn:
-    """Draw a figure in the house's theme from its arrays, as they are stored.
+def draw(
+    function: Callable[..., Figure], name: str, stored: dict[str, np.ndarray], thumbnail: bool = True
+) -> Drawn:
+    """Draw a figure in the house's theme from its arrays, as they are stored; an SVG with a small PNG of it.
 
     Raises:
         TypeError: The function returns no Figure.
@@ -166,10 +168,11 @@ def draw(function: Callable[..., Figure], name: str, stored: dict[str, np.ndarra
         file = f"{name}.{'png' if _is_picture(figure) else 'svg'}"
         images = {file: _saved(figure, file)}
         figure.set_layout_engine("none")  # all is in its place, and to find it takes as long as to draw
-        inches, tall = figure.get_tightbbox().size
-        across = inches + 2 * _PADDING
-        if file.endswith("svg"):
-            images[f"{name}-thumbnail.png"] = _saved(figure, "png", dpi=formats.THUMBNAIL / across)
+        box = figure.get_tightbbox()
+        (inches, tall), across = box.size, box.width + 2 * _PADDING
+        if thumbnail and file.endswith("svg"):
+            options = {"bbox_inches": box.padded(_PADDING), "dpi": formats.THUMBNAIL / across}
+            images[f"{name}-thumbnail.png"] = _saved(figure, "png", **options)
         plt.close(figure)
     width = round(inches * PIXELS_PER_INCH)
     return Drawn(file, images, width, round(width * (tall + 2 * _PADDING) / across))
@@ -277,7 +280,7 @@ def _saved(figure: Figure, file: str, **options: Any) -> bytes:
     """A figure as the content of a file, without a date or the name of a program."""
     ending = file.rpartition(".")[2]
     unstamped = {"Software": None} if ending == "png" else {"Date": None, "Creator": None}
-    options |= {"bbox_inches": "tight", "pad_inches": _PADDING, "metadata": unstamped}
+    options = {"bbox_inches": "tight", "pad_inches": _PADDING, "metadata": unstamped} | options
     image = io.BytesIO()
     figure.savefig(image, format=ending, **options)
     return image.getvalue()

@@ -27,7 +27,8 @@ def anew(project: Project, chapter: str, name: str, figure: dict[str, Any]) -> p
     else:
         draw = getattr(importlib.import_module(module), function)
     with np.load(project.root / kept.FOLDER / chapter / figure["arrays"]) as arrays:
-        return publish.draw(draw, name, {key: as_written(arrays[key]) for key in arrays})
+        stored = {key: as_written(arrays[key]) for key in arrays}
+        return publish.draw(draw, name, stored, thumbnail=False)
 
 
 def redraw(project: Project) -> list[str]:
