@@ -154,7 +154,7 @@ TEXTS = {
     "pyproject.toml": '[project]\nversion = "1.2.3"\n',
     "codecheck.yml": "{version: one, source: old, manifest: [], summary: é}\n",
     "CITATION.cff": """\
-{title: A made-up book, license: [MIT, CC-BY-4.0], doi: 10.1/x, authors: [{name: A group},
+{title: A made-up book, version: 1.2.2, license: [MIT, CC-BY-4.0], doi: 10.1/x, authors: [{name: A group},
  {given-names: Ada, family-names: Byron, orcid: "https://orcid.org/0"}]}
 """,
     "requirements.lock": "",
@@ -223,7 +223,7 @@ A1 is first named in text.
   "claims": {"A1": {"verdict": "refuted", "away": 12.5}, "D1": {"verdict": "open", "away": null}}}]
 """,
     "book/intro.md": "# A book\n\nNo quotes here: {doc}`scoreboard`.\n",
-    "book/scoreboard.md": "# Scoreboard\n\n```{include} _generated/scoreboard.md\n```\n",
+    "book/scoreboard.md": "# Scoreboard\n\n{claim}`D3`\n\n```{include} _generated/scoreboard.md\n```\n",
     "book/whats_new.md": """\
 # What is new
 

@@ -36,6 +36,9 @@ def test_commit_is_git_s_or_unknown(monkeypatch, tmp_path):
 def test_artifacts_makes_the_named_folder_or_says_none(monkeypatch, tmp_path):
     monkeypatch.delenv("CODING_SCHEMES_ARTIFACTS", raising=False)
     assert paths.artifacts() is None
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CODING_SCHEMES_ARTIFACTS", "")  # as make hands on what is not set
+    assert paths.artifacts() is None
     monkeypatch.setenv("CODING_SCHEMES_ARTIFACTS", str(tmp_path / "a" / "b"))
     assert paths.artifacts() == tmp_path / "a" / "b"
     assert (tmp_path / "a" / "b").is_dir()

@@ -29,13 +29,18 @@ def test_class_colors_differ_also_without_red_green_vision():
     assert gaps.min() > 0.15
 
 
-def test_activation_matrix_sorts_inputs_by_class_and_keeps_neurons():
+@pytest.mark.parametrize("names", [(0, 1, 2), (3, 5, 8), ("cat", "dog", "eel")], ids=str)
+def test_activation_matrix_sorts_inputs_by_class_and_keeps_neurons(names):
+    """Whatever classes are called: three inputs of the first, two of the next, one of the last."""
     activations = LABELS + 10.0 * np.arange(3)[:, None]
-    figure = figures.activation_matrix(activations, LABELS)
-    shown = figure.axes[0].images[0].get_array()
+    figure = figures.activation_matrix(activations, np.array(names)[LABELS])
+    (axis, *_), shown = figure.axes, figure.axes[0].images[0].get_array()
     np.testing.assert_array_equal(shown, np.sort(LABELS) + 10.0 * np.arange(3)[:, None])
-    assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == ["0", "1", "2"]
-    np.testing.assert_allclose(figure.axes[0].get_xticks(), [1.0, 3.5, 5.0])
+    assert [text.get_text() for text in axis.get_xticklabels()] == [str(name) for name in names]
+    np.testing.assert_allclose(axis.get_xticks(), [1.0, 3.5, 5.0])
+    np.testing.assert_allclose(axis.get_xticks(minor=True), [2.5, 4.5])
+    (borders,) = axis.collections
+    np.testing.assert_allclose([segment[:, 0] for segment in borders.get_segments()], [[2.5] * 2, [4.5] * 2])
 
 
 @pytest.mark.parametrize(("signs", "lowest"), [((1.0, 1.0), 0.0), ((1.0, -1.0), -1.0)])
@@ -291,10 +296,10 @@ def test_curves_of_one_name_are_drawn_alike_with_their_marks():
 
 
 def test_legend_breaks_into_rows_before_it_is_wider_than_the_figure():
-    x, values = np.arange(3.0), np.ones((4, 3))
-    for word, rows in (("short", 1), ("by no means short", 2)):
-        names = [f"{word} {k}" for k in range(4)]
-        figure = figures.curves(x, values, names)
+    cases = ("short", 4, 1), ("by no means short", 4, 2), ("no long name", 5, 2), ("no long name", 7, 3)
+    for word, count, rows in cases:
+        names = [f"{word} {k}" for k in range(count)]
+        figure = figures.curves(np.arange(3.0), np.ones((count, 3)), names)
         figure.draw_without_rendering()
         (legend,) = figure.legends
         assert legend.get_window_extent().width <= figure.bbox.width

@@ -88,6 +88,19 @@ def test_record_has_every_field(shown):
     assert records.state(record) == "passed"
 
 
+@pytest.mark.parametrize("given", [{"id": "Z9"}, {"panel": "Paper A, Fig. 99"}])
+@pytest.mark.parametrize("book", ["none", "another"])
+def test_a_name_that_the_book_does_not_list_is_refused_in_it_and_taken_elsewhere(
+    given, book, tmp_path, monkeypatch
+):
+    """Whoever installs the library has no list of claims, or no repository at all."""
+    arguments = {"id": "A8", "quantity": "numbers"} | GIVEN | given
+    with pytest.raises(ValueError, match=r"Z9|99"):
+        Finding(**arguments)
+    monkeypatch.setattr(records.paths, "repository_root", lambda: tmp_path if book == "another" else None)
+    assert Finding(**arguments).theory is GIVEN["theory"]
+
+
 def test_networks_without_scatter_meet_theory_exactly_or_leave_the_finding_open(shown):
     """Networks with three outliers each, as theory has, agree; with four each there is no error to go by."""
     other = Control("untrained", theory=np.array([5.0, 5.0]))

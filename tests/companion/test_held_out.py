@@ -111,6 +111,32 @@ def test_measures_of_all_networks_and_of_either_start():
     assert [layer.shape[0] for layer in shown["activations"]] == [30, 30]
 
 
+def test_what_is_kept_of_a_network_is_of_its_last_sample(monkeypatch):
+    """Readouts belong to the activations beside them: of two starts with two chains of three samples."""
+    monkeypatch.setattr(held_out, "_meeting", lambda *_: None)
+
+    def run(start):
+        numbers = (10.0 * start + np.arange(6)).reshape(2, 3, 1, 1)  # of chains and samples
+        return SimpleNamespace(
+            predictions=SimpleNamespace(outputs=np.tile(numbers, (4, 1)), kernel=np.eye(4)),
+            readouts=np.tile(numbers, (2, 1)),
+            activations=lambda: np.tile(numbers, (2, 5)),
+            info=SimpleNamespace(energy=numbers[..., 0, 0]),
+            final=(numbers[:, -1, 0, 0],),
+        )
+
+    answer = lambda key, final, inputs: SimpleNamespace(preactivations=[np.full((2, 4), final[0])])  # noqa: E731
+    task = SimpleNamespace(held_out=(None, None, np.zeros((4, 1))), num_inputs=5)
+    posterior = SimpleNamespace(network=Network(1, 2, "linear"), task=task, predict=answer)
+    found = held_out.measured(posterior, run(1), run(2))
+    for part in (found.readouts, found.training_activations, found.test_activations):
+        np.testing.assert_array_equal(part[:, 0, 0], [12, 15, 22, 25])
+    np.testing.assert_array_equal(
+        found.outputs[:, :, 0, 0], [[10, 11, 12], [13, 14, 15], [20, 21, 22], [23, 24, 25]]
+    )
+    np.testing.assert_allclose(found.energy, np.array([11, 14, 21, 24]) / 10)
+
+
 @pytest.mark.parametrize("name", ["sigmoidal", "erf", "relu", "linear"])
 def test_training_and_test_inputs_of_any_nonlinearity_and_of_classes_of_any_size(name):
     """As many of a class as both sets have; a code's name only where there are codes."""

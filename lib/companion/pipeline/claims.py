@@ -1,5 +1,6 @@
 """A page for every claim: what was published, how it is checked, what was found, and how to cite it."""
 
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -110,12 +111,12 @@ def quoted(project: Project, table: Iterable[scoreboard.Row], prose: str) -> str
     Raises:
         BuildError: A claim, figure or quantity is named that is not there.
     """
-    known = scoreboard.standings(project, table)
+    known = functools.cache(lambda: scoreboard.standings(project, table))  # few pages have a quote
 
     def found(named: re.Match[str]) -> scoreboard.Standing:
-        if named["id"] not in known:
+        if named["id"] not in known():
             raise BuildError(f"{named[0]}: no claim {named['id']} in book/claims.yml")
-        return known[named["id"]]
+        return known()[named["id"]]
 
     def number(named: re.Match[str]) -> str:
         record = _named(found(named), named["quantity"])

@@ -158,8 +158,8 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
             path.write_text(folded(path.read_text(encoding="utf-8")), encoding="utf-8")
     for path in (site / "book").glob("*.md"):
         prose = path.read_text(encoding="utf-8")
-        if re.search(r"\{(claim|result|found|altered)\}`[A-D]\d", prose):
-            path.write_text(claims.quoted(project, table, prose), encoding="utf-8")
+        if (quoted := claims.quoted(project, table, prose)) != prose:
+            path.write_text(quoted, encoding="utf-8")
     (site / "notebooks").mkdir()
     widgets = _widgets(project)
     for chapter in project.chapters:

@@ -66,6 +66,16 @@ def test_a_line_comes_now_and_then_and_on_a_terminal_at_each_look(
     assert [after for after, text in said.items() if "done: done in 0 s" in text] == [0]
 
 
+def test_what_runs_is_looked_at_within_a_second(tmp_path, monkeypatch):
+    """On a terminal its line moves then, and a job that is done is told, however rare a log's lines are."""
+    display, waited, looks = progress.Display(tmp_path, ["runs"], 1), [], []
+    monkeypatch.setattr(display._stop, "wait", lambda seconds: waited.append(seconds) or len(waited) == 4)
+    monkeypatch.setattr(display, "_update", lambda: looks.append(len(waited)))
+    display._watch()
+    assert looks == [1, 2, 3]
+    assert 0 < max(waited) <= 1
+
+
 def test_time_left_of_a_build_is_that_of_its_longest_job_or_of_all_over_the_workers(tmp_path):
     (tmp_path / "durations").mkdir()
     for name, seconds in (("waits", 100.0), ("runs", 60.0)):

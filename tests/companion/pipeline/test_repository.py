@@ -78,6 +78,16 @@ def test_address_is_configured_or_that_of_ci_or_the_remote(root, monkeypatch):
     assert Project(root).repository == OURS
 
 
+def test_a_second_working_tree_has_the_address_of_its_repository(root, tmp_path_factory):
+    """As of ``git worktree add``, where .git is a file."""
+    place = tmp_path_factory.mktemp("trees") / "second"
+    git(root, "add", "_config.yml")
+    git(root, "commit", "-qm", "x")
+    git(root, "worktree", "add", "-q", str(place))
+    assert (place / ".git").is_file()
+    assert Project(place).repository == "https://github.com/remote/name"
+
+
 def test_no_address_without_remote_or_in_a_folder_of_another_repository(root):
     inside = root / "inside"
     inside.mkdir()

@@ -115,6 +115,7 @@ def test_a_chapter_may_be_a_folder_and_depends_on_what_it_reads_of_it(tmp_path):
         "notebooks/one/runs.py": "import one.more\n",
         "notebooks/one/more.py": "sizes = 'sizes.toml'\n",
         "notebooks/one/unused.py": "",
+        "notebooks/shared/no_chapter.py": "",
         "notebooks/one/sizes.toml": "[quick]\n",
         "lib/lib_a/b.py": "x = 1\n",
     }
