@@ -72,6 +72,25 @@ def test_neurons_shown_are_evenly_taken_and_of_the_relu_the_most_active():
     np.testing.assert_array_equal(found["labels"], [0, 0, 1, 2])
 
 
+def test_each_kernel_stands_under_its_own_name():
+    """The networks' in one row and theory's in the next, of each nonlinearity in turn."""
+    first, scales = {}, iter((1.0, 2.0, 3.0))
+    for name in ("linear", "sigmoidal", "relu"):
+        power, labels = next(scales), np.array([0, 0, 1, 1])
+        given = SimpleNamespace(kernel=np.arange(16.0).reshape(4, 4) ** power)
+        theory = SimpleNamespace(kernel=np.arange(16.0)[::-1].reshape(4, 4) ** power)
+        first[name] = SimpleNamespace(
+            task=SimpleNamespace(held_out=(None, labels, None)), learned=given, theory=theory
+        )
+    found = runs.kernel_panels(first, num_images=2)
+    whole = {f"{title}, samples": one.learned for title, one in zip(runs.TITLES, first.values())}
+    whole |= {f"{title}, theory": one.theory for title, one in zip(runs.TITLES, first.values())}
+    for title, kernel in zip(found["titles"], found["kernels"], strict=True):
+        expected = whole[title].kernel[np.ix_([0, 3], [0, 3])]
+        np.testing.assert_allclose(kernel / kernel.max(), expected / expected.max())
+    assert found["labels"].tolist() == [0, 1]
+
+
 def test_gains_split_the_error_into_mean_and_variance():
     """Outputs around a mean that is off by a known amount, with a known variance."""
     rng = np.random.default_rng(0)

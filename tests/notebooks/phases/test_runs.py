@@ -61,6 +61,10 @@ def test_typical_shares_do_not_see_one_odd_network_and_treat_small_classes_alike
     shares = runs.typical(found)
     assert shares[0] == shares[1] == pytest.approx(25 / 60)
     assert shares[7] == 0
+    found[:, :2], found[::2, :2] = [50, 10], [10, 50]  # no network has 30 of both
+    found[:2, 2] += 15
+    found[:2, 3] += 5
+    assert runs.typical(found)[0] == pytest.approx(30 / found.sum(axis=1).mean())
 
 
 @pytest.mark.parametrize(("y_minus", "temperature"), [(0.5, 0.02), (0.1, 0.05), (-0.5, 0.01)])
@@ -223,6 +227,8 @@ def test_groups_are_the_modes_of_the_density(sizes):
     assert found.number == 2
     shares = {tuple(code): share for code, share in zip(runs.CODES, runs.group_shares(found), strict=True)}
     assert [shares[1, 1, 0], shares[0, 0, 1]] == pytest.approx(np.array(sizes) / 80)
+    several = runs.Groups(np.array([0.5, 0.3, 0.2]), np.array([[1, 1, 0], [0, 0, 1], [1, 1, 0]], dtype=bool))
+    assert sorted(runs.group_shares(several))[-2:] == pytest.approx([0.3, 0.7])  # two groups of one code
     one = runs.groups(SimpleNamespace(readouts=0.05 * readouts, activations=activations, task=task))
     assert one.number == 1
 

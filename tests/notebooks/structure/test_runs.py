@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from coding_schemes import tasks
 from coding_schemes.networks import NONLINEARITIES
+from coding_schemes.theory import two_point
 from structure import runs
 
 
@@ -136,6 +137,19 @@ def test_ends_are_those_of_networks_trained_to_the_end():
     assert runs.fit_errors(networks).tolist() == [0.4, 0.8]
     each = runs.each_spread([np.array([1.0, 3.0]), np.array([5.0, 6.0, 7.0])])
     np.testing.assert_allclose(each, [[2, 6], [1, 3**-0.5]])
+
+
+def test_equations_are_compared_on_the_first_networks_that_were_trained_to_the_end():
+    """Of four the first was not; network r misses the right equations by r, and each altered one by more."""
+    alterations = [*two_point.ALTERED.values()]
+
+    def fit(r, factors):
+        altered = factors != two_point.UNALTERED
+        return SimpleNamespace(error=r * (np.exp(1 + alterations.index(factors)) if altered else 1.0))
+
+    networks = SimpleNamespace(done=np.array([1, 2, 3]), fit=fit)
+    expected = np.tile(1.0 + np.arange(len(alterations))[:, None], 2)
+    np.testing.assert_allclose(runs.over_right(networks, 2), expected)
 
 
 def test_distances_of_exclusive_or_are_those_before_training_and_where_theory_ends(monkeypatch):

@@ -56,6 +56,31 @@ def test_sampled_rectified_networks_are_sparse():
     assert found.count("sparse") >= 6  # one in ten has not merged its outliers yet
 
 
+def test_of_ten_classes_every_answer_is_counted_by_its_name(monkeypatch):
+    """Of five networks of each kind; not all that is not redundant is undecided."""
+    answers = {
+        "sigmoidal": ["redundant", "undecided", "analog", "sparse", "undecided"],
+        "relu": ["sparse", "sparse", "sparse", "undecided", "analog"],
+        "untrained": ["analog", "redundant", "undecided", "sparse", "analog"],
+    }
+
+    def drawn(key, task, network, *, num_networks, trained):
+        assert (task.num_classes, num_networks) == (10, 5)
+        return SimpleNamespace(activations=answers[network.nonlinearity if trained else "untrained"])
+
+    def diagnose(scheme, labels, **_):
+        occupancies = SimpleNamespace(fractions=np.array([0.5, 0.5]), codes=np.eye(2))
+        evidence = SimpleNamespace(two_levels=0.5)
+        return SimpleNamespace(scheme=scheme, live=np.ones(6), occupancies=occupancies, evidence=evidence)
+
+    monkeypatch.setattr(runs, "drawn", drawn)
+    monkeypatch.setattr(runs, "diagnose", diagnose)
+    found = runs.of_ten(None, 6, 20, 5)
+    assert (found.sparse, found.untrained, found.undecided) == (3, 1, 2)
+    assert found.sharing.tolist() == [3.0] * 5
+    assert (found[4], found[5]) == (2.0, 0.5)
+
+
 def test_untrained_networks_on_images_are_never_redundant_or_sparse():
     """Classes of digits differ already in random features."""
     task = tasks.mnist(60, 0)
