@@ -93,6 +93,14 @@ def test_weights_are_drawn_again_only_where_training_stays_on_its_plateau():
     assert not np.allclose(alone.trajectory()[:, 0], found[1].trajectory()[:, 0])  # other weights
 
 
+def test_of_several_networks_one_that_is_trained_to_the_end_is_enough():
+    """Then no weights are drawn again, and the others are left out."""
+    model = Architecture("linear", 1.0, 8, 2)
+    found = learn(jax.random.key(0), model, 0.002, steps=RECORDS, draws=2, repeats=4)
+    assert found.draws == 1
+    assert len(found.done) == 2
+
+
 def test_without_biases_they_stay_at_zero():
     for kind, width in (("dense", 8), ("convolution", 32)):
         model = Architecture("linear", 1.0, width, 1, kind, biases=False)

@@ -627,6 +627,8 @@ def test_chains_spread_over_devices():
         )
         placed = sampling.run.spread(given, 2)[1](np.zeros((1, 2)), None, "chains")
         held = 1 if isinstance(placed, np.ndarray) else len(placed.sharding.device_set)
+        _, put = sampling.run.spread(given.with_root(), 6)  # six chains in two rows on four devices
+        assert np.array_equal(put(np.arange(6), "chains"), np.arange(6))
         inputs = np.random.default_rng(0).standard_normal((3, 4))
         task = tasks.Task(inputs, np.array([0, 0, 1, 1]), np.repeat(np.eye(2), 2, 0))
         single = posterior.Posterior(task, given.network, 0.1)  # one chain: its inputs are split
@@ -737,6 +739,9 @@ def test_recode_is_for_orthogonal_inputs_and_few_targets():
     many = posterior.Posterior(tasks.toy(10, (0.2,) * 5), NETWORK, 0.1)
     assert moves.auto(many) == ("imitate",)
     assert moves.auto(correlated) == ("imitate", "convert", "reflect")
+    for given, what in ((many, "5 targets and 10 orthogonal"), (correlated, "3 targets and 12 correlated")):
+        with pytest.raises(ValueError, match=f"moves: 'scale' needs .*; got .*, {what} inputs"):
+            moves.check("scale", given)
 
 
 def test_moves_are_made_unless_refused(small):

@@ -1,8 +1,10 @@
 """Inputs alike within a class: the toy task, brute force, closed forms, limits and sampled networks."""
 
+from dataclasses import replace
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from coding_schemes import coding, tasks, theory
@@ -81,6 +83,7 @@ def brute_force(task, field, act, temperature=T, num_nodes=40):
     [
         (TINY, "sigmoidal", phi, 40, 1e-5),
         (TINY, "softplus", lambda z: np.logaddexp(0, z), 60, 1e-3),
+        (TINY, lambda z: jnp.sqrt(1 + z**2), lambda z: np.hypot(1, z), 60, 1e-3),  # alike on both sides
         (ORTHOGONAL, partial(jax.nn.gelu, approximate=False), lambda z: z * ndtr(z), 60, 1e-3),
         (ORTHOGONAL, jax.nn.leaky_relu, lambda z: np.where(z > 0, z, 0.01 * z), 60, 5e-3),
     ],
@@ -181,6 +184,8 @@ def test_rectified_population_has_the_known_numbers(rectified):
     assert kernel[np.ix_(labels == 0, labels == 0)].mean() == pytest.approx(7.133, abs=2e-3)
     assert kernel[np.ix_(labels == 0, labels == 1)].mean() == pytest.approx(0.313, abs=1e-3)
     np.testing.assert_allclose(s.crossover_width, 1 / s.class_participation)
+    rare = replace(s, class_participation=np.array([1 / 50, 1 / 2500, 1 / 1000]))
+    assert "N ≫ N* = 50 to 2,500" in rare.approximation
 
 
 def test_participation_is_that_of_drawn_neurons(rectified):

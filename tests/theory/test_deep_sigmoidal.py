@@ -219,6 +219,27 @@ def test_two_layers_are_at_a_maximum(two_layers):
     assert warm.num_steps <= 5
 
 
+@pytest.mark.parametrize("start", [0.0, 0.3, 0.6])
+def test_the_ascent_begins_between_the_priors_kernel_and_that_of_one_layer(start, monkeypatch):
+    """⟨φ⟩ = ½ and ⟨φ²⟩ = ¼ + arcsin(a²/(1 + a²))/2π in the prior, with φ = Φ(a z), a² = π/2."""
+    task, begun = two_classes(60), []
+
+    def stop(problem, state, means, *_):
+        begun.append(deep_sigmoidal._to_kernel(means[0], task.class_counts))
+        raise InterruptedError
+
+    monkeypatch.setattr(deep_sigmoidal, "_ascend", stop)
+    with pytest.raises(InterruptedError):
+        deep_sigmoidal.solve(task, 2, 0.01, start=start)
+    (found,), shallow = begun, sigmoidal.solve(task, 0.01)
+    scatter = np.arcsin(np.pi / (2 + np.pi)) / (2 * np.pi)
+    for kernel, prior, learned in (
+        (found.block, 0.25, shallow.kernel_block),
+        (found.diagonal, scatter, shallow.kernel_diagonal),
+    ):
+        np.testing.assert_allclose(kernel, (1 - start) * prior + start * learned, atol=1e-3)
+
+
 def test_codes_sharpen_with_depth(two_layers):
     first, second = two_layers.layers
     assert np.all(second.within_class_variance < 0.3 * first.within_class_variance)
@@ -301,6 +322,17 @@ def test_drawn_readouts_scatter_by_their_prior_about_what_the_classes_ask():
     design = np.column_stack([means, np.ones(2_000)])
     left = readouts - design @ np.linalg.lstsq(design, readouts, rcond=None)[0]
     assert left.var() == pytest.approx(solution.problem.readout_variance, rel=0.15)
+
+
+def test_a_class_of_one_input_has_a_square_and_no_pairs():
+    """What its statistics do not tell apart, the kernel with others of the class, is no number by 0/0."""
+    kernel = deep_sigmoidal.Kernel(np.array([[0.4, 0.2], [0.2, 0.3]]), np.array([0.1, 0.05]))
+    counts = np.array([5.0, 1.0])
+    with np.errstate(all="raise"):
+        found = deep_sigmoidal._to_kernel(deep_sigmoidal._from_kernel(kernel, counts), counts)
+    np.testing.assert_allclose(found.block[0], kernel.block[0])
+    np.testing.assert_allclose((found.block.diagonal() + found.diagonal)[1], 0.35)
+    assert found.diagonal[0] == pytest.approx(0.1)
 
 
 def test_failure_to_converge_is_reported():

@@ -246,6 +246,12 @@ def test_renaming_the_classes_renames_the_moments_of_a_code(theory):
         np.testing.assert_allclose(r, finite_width.readout_moments(other, CODES[0][order], c, 24), rtol=1e-5)
     away = finite_width.preactivation_moments(theory, CODES[0], 2, 24) - one
     assert np.abs(away).max() > 0.1
+    # the same classes, but the outputs keep their places
+    targets = tasks.one_hot(3, 1.0, 0.5)[order]
+    third = sigmoidal.solve(tasks.toy(24, (0.25, 0.5, 0.25), targets=targets.tolist()), 0.02)
+    for same in (other, third):
+        found = sigmoidal.occupancy_covariance(same, CODES[:, order])
+        np.testing.assert_allclose(found, sigmoidal.occupancy_covariance(theory, CODES), atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from coding_schemes import tasks
 from coding_schemes.theory import _solvers, relu, relu_squared
-from coding_schemes.theory._tilted import RECTIFIED, single_site
+from coding_schemes.theory._tilted import RECTIFIED, SingleSite, single_site
 from scipy.special import log_ndtr
 
 RATIOS = (0.5, 0.25, 0.25)
@@ -201,9 +201,12 @@ def test_softplus():
     np.testing.assert_allclose(np.linalg.norm(s.dual_field, axis=1), [np.sqrt(2), 2, 2], atol=1e-6)
     z = np.linspace(-12, 14, 40_001)
     phi = np.logaddexp(0, z)
-    for field, mean in zip(s.dual_field @ s.bulk_readout, s.bulk_activations, strict=True):
+    for c, (field, mean) in enumerate(zip(s.dual_field @ s.bulk_readout, s.bulk_activations, strict=True)):
         density = np.exp(field * phi - z**2 / 2)
         np.testing.assert_allclose(np.trapezoid(density * phi, z) / np.trapezoid(density, z), mean, atol=1e-9)
+        density = relu.bulk_density(s, z, c)
+        assert np.trapezoid(density, z) == pytest.approx(1, abs=1e-8)
+        assert np.trapezoid(density * phi, z) == pytest.approx(mean, abs=1e-7)
 
 
 @pytest.mark.parametrize("site", [*RECTIFIED.values(), single_site("erf")])
@@ -212,6 +215,24 @@ def test_cumulants_are_derivatives(site):
     up, middle, down = (site.cumulants(s + shift, 3) for shift in (h, 0, -h))
     for k in range(3):
         np.testing.assert_allclose((up[k] - down[k]) / (2 * h), middle[k + 1], atol=1e-7)
+
+
+@pytest.mark.parametrize("largest", [39.0, 61.37123, 99.91717])
+def test_tables_that_reach_farther_hold_the_same_averages(largest):
+    """The first ends at a field of 40; the quick look-up of a mean has no bias to one side."""
+    site, z = SingleSite("sigmoidal"), np.linspace(-9, 9, 4001)
+    phi = np.asarray(site.phi(z))
+    s = np.array([-largest, -33.3, -0.55, 7.91, largest])
+    weights = np.exp(s[:, None] * (phi - (s[:, None] > 0)) - z**2 / 2)
+    means = (weights @ phi) / weights.sum(1)
+    log_g = np.log(weights.sum(1) * (z[1] - z[0]) / (2 * np.pi) ** 0.5) + np.maximum(s, 0)
+    found = site.cumulants(s)
+    np.testing.assert_allclose(found[0], log_g, atol=1e-6)
+    np.testing.assert_allclose(found[1], means, atol=1e-6)
+    np.testing.assert_allclose(site.preactivation_variance(s), (weights @ z**2) / weights.sum(1), atol=1e-3)
+    fields = np.linspace(-3, 3, 6007)
+    off = site.nearest_mean(fields) - site.cumulants(fields)[1]
+    assert abs(off.mean()) < 0.02 * abs(off).max() < 1e-4
 
 
 @pytest.mark.parametrize("site", [*RECTIFIED.values(), single_site("erf")])

@@ -200,6 +200,8 @@ def test_more_outputs_by_laplace(m):
     solution = sigmoidal.solve(task, 1e-2)
     assert solution.converged
     assert solution.method == "laplace"
+    assert "order 1/P" in solution.approximation
+    assert "exact" not in solution.approximation
     sizes = solution.codes.sum(1)  # by symmetry all codes of one size are equally occupied
     for size in np.unique(sizes):
         np.testing.assert_allclose(

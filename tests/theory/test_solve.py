@@ -171,6 +171,7 @@ def test_sampled_neurons_are_as_many_as_are_asked_for():
     np.testing.assert_allclose(other.kernel(), direct.kernels[-1], rtol=1e-6)
     assert len(other.adapted.preactivations()[0]) == len(direct.preactivations()[0])
     assert np.abs(one.kernel() - other.kernel()).max() > 1e-3
+    np.testing.assert_allclose(one.test_kernel(task.inputs[:, 7:]), one.kernel()[7:], atol=1e-6)
 
 
 def test_kernels_add_positions_with_the_weight_of_their_neuron():
