@@ -280,9 +280,9 @@ def _saved(figure: Figure, file: str, **options: Any) -> bytes:
     """A figure as the content of a file, without a date or the name of a program."""
     ending = file.rpartition(".")[2]
     unstamped = {"Software": None} if ending == "png" else {"Date": None, "Creator": None}
-    options = {"bbox_inches": "tight", "pad_inches": _PADDING, "metadata": unstamped} | options
+    settings: dict[str, Any] = {"bbox_inches": "tight", "pad_inches": _PADDING, "metadata": unstamped}
     image = io.BytesIO()
-    figure.savefig(image, format=ending, **options)
+    figure.savefig(image, format=ending, **settings | options)
     return image.getvalue()
 
 
