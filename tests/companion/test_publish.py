@@ -103,6 +103,9 @@ def test_stored_arrays_are_the_drawn_ones(shown, downloads):
     with np.load(downloads / "line.npz", allow_pickle=False) as stored:
         np.testing.assert_array_equal(stored["x"], np.linspace(0, 1, 5))
         assert stored["title"].item() == "ramp"
+        assert publish.as_argument(stored["title"]) == "ramp"
+    for kept in (np.ones(1), np.ones((1, 1))):  # of one network or class: a plain number is drawn otherwise
+        assert publish.as_argument(kept).shape == kept.shape
 
 
 def test_publish_is_byte_identical(shown, downloads):

@@ -51,6 +51,13 @@ def test_a_record_says_what_was_asked_for():
     assert "<dt>asked for</dt><dd>exactly</dd>" in records.details_html(OPEN)
 
 
+@pytest.mark.parametrize(("number", "text"), [(0.0, "0.00(10)"), ([0.0], "0.00(10)"), (None, "nothing")])
+def test_a_number_that_is_zero_is_told_as_one(number, text):
+    told = dict(records.details(OPEN | {"computed": number, "expected": 0.0, "uncertainty": 0.1}))
+    assert told["computed"] == text
+    assert told[OPEN["source"]] == "0"
+
+
 def test_many_elements_are_one_line_by_the_one_closest_to_failing():
     worst = {"of": 4, "computed": 1.29, "expected": 1.0, "uncertainty": 0.1}
     line = records.headline(OPEN | {"computed": [[1.0, 1.02], [1.29, 1.0]], "worst": worst})

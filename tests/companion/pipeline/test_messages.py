@@ -4,6 +4,7 @@ import errno
 import signal
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -97,6 +98,29 @@ def test_a_chapter_has_one_cell_of_parameters(tmp_path, number):
     needed = rf"even\.py must have one cell tagged parameters; it has {number}$"
     with pytest.raises(BuildError, match=needed):
         execution.prepare(Chapter("even", source, (), {}, tmp_path), {})
+
+
+def test_injected_parameters_count_as_the_cell_that_they_stand_below(monkeypatch, tmp_path):
+    """Of a notebook whose parameters are not in its first cell."""
+
+    def client(nb_man, **options):
+        def execute(env):
+            for cell in nb_man:
+                options["on_cell_execute"](cell=cell, cell_index=0)
+                options["on_cell_executed"](cell=cell, cell_index=0, execute_reply={})
+
+        return SimpleNamespace(execute=execute)
+
+    monkeypatch.setattr(execution, "PapermillNotebookClient", client)
+    said: list[int | str] = []
+    progress = SimpleNamespace(current=-1, cell_done=lambda: said.append("done"))
+    progress.cell = lambda index: (vars(progress).update(current=index), said.append(index))
+    cells = [{"id": name} for name in ("imports", "parameters", "injected", "run")]
+    execution.Engine.execute_managed_notebook(
+        cells, "python3", folder=tmp_path, environment={}, progress=progress,
+        numbers={"imports": 0, "parameters": 1, "run": 2},
+    )  # fmt: skip
+    assert said == [0, "done", 1, "done", 1, "done", 2, "done"]
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,9 @@ def clock(monkeypatch):
 def test_time_left_of_a_job(steps, current, spent, left):
     state = {"steps": steps, "current": current, "step_started": NOW - spent}
     assert progress._job_left(state) == left
+    line = progress._describe("even", state | {"started": NOW - 60})
+    assert line.startswith(f"even: cell {max(current, 0) + 1}/{len(steps)}, ")
+    assert ("left" in line) == (left is not None)  # also where none should be
 
 
 @pytest.mark.parametrize("steps", ["abcd", "dcba", "bxd"])

@@ -126,14 +126,14 @@ def test_the_pages_say_how_to_cite_this_build(built_book, monkeypatch):
     own = yaml.safe_load((built_book / "CITATION.cff").read_text(encoding="utf-8"))
     assert {name: cited[name] for name in own} == own
     assert "repository-code" not in own
-    known = {"repository": "https://github.com/owner/name", "commit": "ab12cd3-dirty"}
+    known = {"repository": "https://github.com/owner/name", "commit": "ab12c3d-dirty"}
     for name, value in (known | {"commit_date": "2026-11-26"}).items():
         monkeypatch.setattr(Project, name, value)
     added = {name: value for name, value in front.citation(Project(built_book)).items() if name not in own}
     assert added == {
         "repository-code": "https://github.com/owner/name",
         "url": "https://owner.github.io/name",
-        "commit": "ab12cd3",
+        "commit": "ab12c3d",
         "date-released": "2026-11-26",
     }
 

@@ -1,5 +1,6 @@
 """Kept figures are what the code of now draws from their arrays: a net under every drawing function."""
 
+import argparse
 import importlib.metadata
 import json
 import re
@@ -7,6 +8,7 @@ import re
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from companion.pipeline import __main__ as commands
 from companion.pipeline import kept, redrawn
 from companion.pipeline.project import Project
 from small_book import REPOSITORY
@@ -81,6 +83,14 @@ def test_what_looks_otherwise_is_drawn_again_and_nothing_else(project):
     ):
         (project.root / "notebooks/even.py").write_text(PLOT.replace(edit, fresh))
         assert redrawn.redraw(project) == seen, edit
+
+
+@pytest.mark.parametrize("changed", [["even/a.svg", "odd/b.png"], ["even/a.svg"], []])
+def test_make_redraw_names_every_changed_figure_on_a_line(changed, monkeypatch, capsys):
+    monkeypatch.setattr(redrawn, "redraw", lambda project: changed)
+    commands.redraw(argparse.Namespace())
+    told = capsys.readouterr().out.splitlines()
+    assert told == (changed or ["All kept figures are what is drawn now."])
 
 
 def test_digits_are_those_that_were_written():

@@ -35,6 +35,10 @@ def test_results_of_others_are_taken_over_by_their_digest(book, tmp_path):
     assert restore.restore(even, tmp_path / "shared").startswith("restored from")
     assert even.finished
     assert restore.restore(even, tmp_path / "shared") == "there already"
+    (even.folder / "even.ipynb").write_text("{ ")
+    assert not even.finished
+    assert restore.restore(even, tmp_path / "shared").startswith("restored from")  # over what is damaged
+    assert even.finished
     assert restore.restore(loud, tmp_path / "shared") == "damaged there (loud.ipynb); to be run here"
     assert not loud.folder.exists()
     edit(book)

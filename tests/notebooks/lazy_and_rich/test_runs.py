@@ -74,6 +74,13 @@ def test_cosine_of_linear_networks_in_theory_and_of_neurons_drawn_from_it(scalin
     assert abs(mean - exact[1, 0]) < 4 * error + 0.01
 
 
+def test_sizes_tell_the_number_of_inputs_and_not_their_dimension():
+    task = tasks.own(np.random.default_rng(0).standard_normal((7, 4)), np.array([0, 0, 1, 1]))
+    run = SimpleNamespace(posterior=Posterior(task, Network(1, 5), 0.5), task=task)
+    assert runs.size(run) == {"N": 5, "P": 4, "T": 0.5}
+    assert runs.size(run, networks=8, L=2) == {"N": 5, "P": 4, "T": 0.5, "networks": 8, "L": 2}
+
+
 def test_exponents_with_scatter_and_samples_together():
     """Of an exact law what its points' errors propagate to is all; scatter about it comes in squares."""
     sizes, rng = np.array([50, 100, 200, 400]), np.random.default_rng(8)

@@ -31,6 +31,18 @@ def test_whole_numbers_cost_what_the_theory_of_frozen_shares_says():
     assert cost[1:] - cost[0] == pytest.approx(form[1:] - form[0], rel=0.15)
 
 
+def test_shift_is_what_finite_width_has_more_of_a_code():
+    theory, width = runs.solve(24, 0.5, 0.02), 24
+    text = runs.shift(SimpleNamespace(theory=theory, width=width)).replace("−", "-")
+    shifts, names = zip(*(each.split(" for ") for each in text.split(", ")))
+    assert names == runs.NAMES == tuple(runs.names(runs.CODES))
+    assert runs.names(runs.CODES[[2, 0, 2]]) == ["0-1-1", "1-1-0", "0-1-1"]  # neuron by neuron
+    shares = sigmoidal.measured_occupancies(theory, runs.CODES)
+    total = width * shares + np.array(shifts, float)
+    np.testing.assert_allclose(total, finite_width.numbers(theory, runs.CODES, width), atol=0.006)
+    assert np.abs(np.array(shifts, float)).max() > 0.02
+
+
 def test_readouts_drawn_from_theory_pass_its_test_and_shifted_ones_do_not():
     theory = runs.solve(24, 0.5, 0.02)
     points, weights = sigmoidal.readout_ensemble(theory)

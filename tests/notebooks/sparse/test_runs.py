@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import jax
 import numpy as np
 import pytest
-from coding_schemes import coding, planting
+from coding_schemes import coding, planting, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.theory import relu
@@ -40,6 +40,41 @@ def test_a_split_outlier_does_the_same_on_its_class_and_is_silent_elsewhere():
     np.testing.assert_allclose(np.square(others[pair]).sum(0), np.square(a[one]), rtol=1e-4)
     kept = np.delete(np.arange(12), pair)
     np.testing.assert_allclose(divided[kept], phi[kept], atol=1e-4)
+
+
+def test_sizes_are_those_of_class_0_in_networks_and_in_theory():
+    """|a| without z, and the bulk on this class only; theory as in a network drawn from it."""
+    readouts = np.array([[3.0, -4.0, 0.0], [9.0, 9.0, 9.0], [9.0, 9.0, 9.0]])
+    preactivations, bulk = np.array([[7.0, -1, -1], [-1, 9, -1], [-1, -1, 9]]), np.array([0.5, 0.1, 0.3])
+    made = (np.arange(3), readouts, preactivations, np.ones(3), np.ones(3), bulk)
+    found = runs.sizes_of(
+        runs.SparseMeasures(*(np.tile(each, (2, 4, *np.ones(each.ndim, int))) for each in made))
+    )
+    np.testing.assert_allclose(found.value, [5, 7, 0.5])
+    task, width = runs.toy(40), 40
+    finite = relu.finite_size(relu.solve(task, 0.01), width)
+    z, a = finite.draw(np.random.default_rng(0), task.labels, width)
+    mean = z[:, task.labels == 0].mean(1)
+    strength, size, activation = runs.sizes_in_theory(finite)
+    assert strength == pytest.approx(np.linalg.norm(a[mean.argmax()]))
+    assert size == pytest.approx(mean.max(), rel=0.05)
+    silent = np.maximum(z[finite.num_outliers :, task.labels == 0], 0)
+    assert activation == pytest.approx(silent.mean(), abs=4 * silent.std() / silent.size**0.5)
+
+
+def test_carriers_are_counted_network_by_network_as_a_mean_over_samples():
+    """Two networks of three samples: one neuron per class in those of the first, two in the other's."""
+    labels, rng = np.array([0, 0, 1]), np.random.default_rng(0)
+    one, two = np.eye(4)[:2, labels], np.eye(4)[[0, 0, 1, 1]][:, labels]
+    phi = np.tile(np.stack([np.pad(one, ((0, 2), (0, 0))), two])[:, None], (1, 3, 1, 1))
+    phi *= rng.uniform(1, 2, (2, 3, 1, 1))
+    task = tasks.own(rng.standard_normal((7, 3)), labels)
+    run = SimpleNamespace(samples=SimpleNamespace(activations=lambda layer: phi), task=task)
+    run.posterior = Posterior(task, Network(3, 4, "relu"), 0.5)
+    deep = runs.Deep(*(SimpleNamespace(run=run, counts=np.ones((2, 3))) for _ in range(2)), np.ones((2, 2)))
+    for found in deep.carriers(2):
+        np.testing.assert_allclose(found, [[1, 1], [2, 2]])
+    assert deep.size == {"L": 3, "N": 4, "P": 3, "T": 0.5, "networks": 4}
 
 
 def test_contrast_is_of_pairs_of_different_inputs():

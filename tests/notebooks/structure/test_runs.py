@@ -46,6 +46,17 @@ def digits(distances, untrained, images, theory, labels):
     return runs.Digits(None, distances, untrained, images, theory, labels, np.zeros(len(distances)))
 
 
+def test_distances_of_digits_are_those_of_the_layer_halfway():
+    """Of the images behind the two that are tracked."""
+    h = np.random.default_rng(0).standard_normal((4, 5, 6))
+    found = runs._track(np.ones((6, 10)), h)
+    middle = h[runs.Architecture(depth=4).middle].T
+    apart = np.square(middle[2:, None] - middle[2:]).sum(-1)
+    np.testing.assert_allclose(found["distances"], apart, atol=1e-9)
+    np.testing.assert_allclose(found["H"], np.square(h[:, :, 0] - h[:, :, 1]).sum(1), rtol=1e-5)
+    assert found["outputs"].shape == (2, 10)
+
+
 def test_exchanged_digits_keep_what_labels_say():
     labels = np.repeat([0, 1, 4], 2)
     place = np.repeat(range(3), 2)

@@ -68,6 +68,24 @@ def test_large_initial_weights_leave_every_network_at_its_own_distances():
     np.testing.assert_allclose(found.predicted(blind=True), starts[[0, 2]], rtol=1e-3)
 
 
+@pytest.mark.parametrize("grow", [False, True])
+def test_targets_that_grow_with_the_outputs_make_the_same_problem_of_other_scale(grow, monkeypatch):
+    """H → gH, Q → g²Q, w → g²w, |dy|² → g²|dy|², t → t/g is a symmetry; fixed targets lose against Q."""
+    asked = []
+
+    def solve(H, Q, w, *, dy2, times, **rates):
+        asked.append([w / Q, dy2 / H**2, times[-1] * H])
+        return SimpleNamespace(H=H * (1 + dy2 / Q))
+
+    closed = SimpleNamespace(solve=solve, identical_outputs=lambda H, Q, **_: SimpleNamespace(H=H))
+    monkeypatch.setattr(runs, "two_point", closed)
+    found = runs.exponent_off_closed({}, 0.5, np.array([0.0, 4.0]), grow)
+    assert found == pytest.approx(0.0 if grow else -2.0, abs=1e-9)
+    across, targets, spans = np.transpose(asked)
+    np.testing.assert_allclose(spans, 1.6)
+    assert (np.ptp(across) < 1e-12) == (np.ptp(targets) < 1e-12) == grow
+
+
 def test_inputs_around_zero_are_as_far_apart():
     task = runs._points(1.5, 0.5, centered=True)
     assert task.inputs.tolist() == [[-0.75, 0.75]]
