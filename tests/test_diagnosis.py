@@ -115,6 +115,15 @@ def test_a_sparse_scheme_and_its_outliers():
     assert found.verdict.startswith("sparse: 3 of 60 neurons hold 1.00")
 
 
+def test_participation_is_that_of_the_pairwise_differences_between_classes():
+    """A neuron that tells one of six classes apart, and one that tells three from three."""
+    means = np.zeros((2, 6))
+    means[0, 2], means[1, :3] = 1.0, 1.0
+    squares = np.square(means[:, :, None] - means[:, None]).sum((1, 2))  # 5 pairs against 9
+    found = diagnose(activations(means, np.repeat(range(6), 5), noise=1e-6), np.repeat(range(6), 5))
+    assert found.participation == pytest.approx(squares.sum() ** 2 / np.square(squares).sum() / 2, rel=1e-4)
+
+
 @pytest.mark.parametrize("num_classes", [2, 3, 6])
 def test_an_analog_scheme_and_classes_of_any_number_and_size(num_classes):
     labels = np.repeat(np.arange(num_classes), 10 + 5 * np.arange(num_classes))
@@ -134,7 +143,8 @@ def test_two_classes_told_apart_by_signs():
 def undecided_cases():
     rng = np.random.default_rng(3)
     many = np.arange(10).repeat(8)
-    yield "too few", activations(gaussian(4)), LABELS
+    yield "too few", activations(gaussian(4)), LABELS  # rotations look redundant
+    yield "too few", activations(gaussian(4, seed=1)), LABELS  # or sparse
     yield "too few", activations(redundant(3)), LABELS
     yield "hardly share", activations(np.sign(gaussian(40, 10)), many), many  # 2¹⁰ codes for 40 neurons
     yield "respond alike", activations(gaussian(80) + np.array([4.0, 0, 0])), LABELS

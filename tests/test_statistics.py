@@ -21,6 +21,18 @@ def test_series_that_never_change_have_no_error_and_frozen_chains_count_once_eac
     assert mean == pytest.approx([7 / 3, 1])
 
 
+def test_chains_of_one_mean_that_scatter_unlike_do_not_agree():
+    """Nor do shifted ones whose tails hide it: ranks are compared, and distances from the median."""
+    rng = np.random.default_rng(0)
+    normal, heavy = rng.standard_normal((4, 400, 2)), rng.standard_cauchy((4, 400, 2))
+    normal[3, :, 1] *= 5
+    heavy[3, :, 1] += 3
+    for series in (normal, heavy):
+        alike, unlike = statistics.rhat(series)
+        assert alike < 1.02
+        assert unlike > 1.05
+
+
 def test_power_law_is_found_exactly_without_noise():
     sizes = np.array([50, 100, 200, 400])
     fit = statistics.fit_power_law(sizes, 3.0 * sizes**-0.5)

@@ -14,7 +14,7 @@ INPUTS = np.array([[-1.0, 0.0], [0.5, 1.0]])
 TARGETS = np.array([[0.6], [1.3]])
 SMALL = {
     "dense": training.Architecture("tanh", gain=1.2, width=9, depth=3),
-    "skip": training.Architecture("tanh", gain=0.5, width=9, depth=4, kind="skip"),
+    "skip": training.Architecture("tanh", gain=0.5, width=9, depth=6, kind="skip"),
     "dropout": training.Architecture("tanh", gain=1.2, width=9, depth=3, kind="dropout"),
     "convolution": training.Architecture("tanh", gain=1.0, width=35, depth=2, kind="convolution"),
 }
@@ -244,6 +244,7 @@ def test_scaled_networks_learn_at_a_rate_independent_of_width(scaling):
     losses = []
     for width in (50, 400):
         model = training.ScaledNetwork(networks.Network(1, width, "tanh", scaling))
+        assert jax.tree.map(lambda leaf: leaf, model) == model  # what passes through a transformation
         run = training.train(
             model, jax.random.key(1), np.eye(2), np.array([[1.0], [-1.0]]), learning_rate=0.02, num_steps=20,
             record_every=20, repeats=5, converged_loss=10,

@@ -106,6 +106,9 @@ def test_measures_of_all_networks_and_of_either_start():
     gain = draw.process.error.total - draw.theory.error.total
     expected = (draw.process.error.total - squared.mean(0)) / gain
     np.testing.assert_allclose(held_out.realized(draw).value, expected, rtol=1e-4)
+    for start, half in zip(draw.starts, (slice(2), slice(2, 4)), strict=True):
+        own = (draw.process.error.total - squared[half].mean(0)) / gain
+        np.testing.assert_allclose(held_out.realized(start).value, own, rtol=1e-4)
     assert held_out.transfer(draw).shape == (4, 2)
     shown = held_out.training_and_test(draw)
     assert [layer.shape[0] for layer in shown["activations"]] == [30, 30]

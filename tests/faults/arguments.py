@@ -196,7 +196,7 @@ def _of_tasks():
     yield (
         tasks.toy,
         lambda: {"num_inputs": 12},
-        {"targets": (*targets[:-1], Says(np.ones((3, 2)), "no task to learn"))},
+        {"targets": (*targets[:-1], Says(np.tile([1.0, 0.0], (3, 1)), "no task to learn"))},
     )
     images = {
         "num_inputs": COUNT,
@@ -260,6 +260,7 @@ def _of_networks():
             "width": COUNT,
             "nonlinearity": (
                 "sigmoid",
+                Says("ReLU", "allowed are"),
                 3,
                 None,
                 np.sum,
@@ -785,7 +786,7 @@ def _of_two_points():
     yield two.final_distance, lambda: good, bad
     yield two.fixed_points, lambda: good, {**bad, "dy2": (0, *AT_LEAST_0)}
     rates = ("eta_h", "eta_y", "dx2", "dy2")
-    rich = {name: bad[name] for name in rates}
+    rich = {name: (*bad[name], Says(np.array([1.0, -2.0]), "got -2")) for name in rates}
     yield (two.rich_distance, lambda: {name: good[name] for name in rates}, rich)
     no_dy2 = {name: value for name, value in good.items() if name != "dy2"}
     closed = {name: values for name, values in bad.items() if name != "dy2"}

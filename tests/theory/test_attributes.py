@@ -3,6 +3,8 @@
 Three outputs and classes of unequal sizes throughout; T > 0, two layers, and correlated inputs.
 """
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -241,6 +243,9 @@ def test_deep_sigmoidal():
     n, t, labels = task.class_counts, s.dual_field, task.labels
     assert s.converged
     assert (s.depth, s.temperature) == (2, T)
+    assert (
+        replace(s, problem=s.problem._replace(readout_variance=0.3)).temperature == T
+    )  # not in units of P σ_a²
     np.testing.assert_allclose(s.training_residual, T * t)
     full = s.kernel(labels) @ t[labels] / 24 + T * t[labels] - task.targets
     assert np.abs(full).max() == pytest.approx(s.readout_residual, abs=1e-7)

@@ -60,9 +60,10 @@ def test_law_on_a_flat_branch_is_that_of_radii_drawn_at_random():
 
 def test_law_on_a_flat_branch_has_its_limits():
     assert condensation.universal(1e-3).participation == pytest.approx(1, abs=1e-3)
-    many = condensation.universal(100.0)
-    assert many.participation == pytest.approx(100, rel=0.02)
-    assert many.mean == pytest.approx(300, rel=0.02)
+    for ratio in (100.0, 500.0):  # at the latter W_k/W_1 is no double
+        many = condensation.universal(ratio)
+        assert many.participation == pytest.approx(ratio, rel=0.02)
+        assert many.mean == pytest.approx(3 * ratio, rel=0.02)
     small = condensation.universal(0.05)
     x = 0.15**1.5 / np.sqrt(2)
     two = x / (2 * gamma(1)) * gamma(0.5)  # W_2/W_1
@@ -121,6 +122,32 @@ def test_one_and_two_neurons_are_weighed_as_by_hand():
     one = float(density(np.sqrt(total))[0] / np.sqrt(total))
     ratio = alone.probabilities[1] / alone.probabilities[0]
     assert ratio == pytest.approx(0.5 * (width - 1) * pair / one, rel=0.03)
+
+
+def test_the_range_of_widths_is_told_as_counted_or_as_a_bound(alike, apart):
+    """Without overlap the population lies too near its edge to be counted, and N* is the flat branch's."""
+    assert np.all(np.isnan(apart.class_participation))
+    assert apart.approximation.endswith(", at most")
+    assert "at most" not in alike.approximation
+    one = replace(alike)
+    vars(one)["population_width"] = np.where(np.arange(3) == 1, alike.crossover_width, alike.population_width)
+    assert one.approximation.endswith(", at most")  # for one class
+
+
+def test_a_coding_neuron_is_held_by_what_inputs_of_its_class_do_not_share(alike):
+    """Readouts across the branch, drawn from their prior, times what inputs have of their own in z."""
+    width, rng = 400, np.random.default_rng(0)
+    noise, t = alike.noise(width, np.ones(3)), alike.dual_field
+    for c in range(3):
+        count = alike.task.class_counts[c]
+        across = rng.standard_normal((20_000, 3)) / 60**0.5
+        across -= np.outer(across @ t[c], t[c]) / (t[c] @ t[c])
+        own = 0.5**0.5 * rng.standard_normal((20_000, count))
+        costs = (
+            0.5 * np.square(own).sum(1) * np.sum(across * np.linalg.solve(noise[c], across.T).T, 1) / width
+        )
+        found = -alike.held(c, np.zeros(1), width, noise)[0]  # at r = 0 nothing leaks to other classes
+        assert abs(found - costs.mean()) < 4 * costs.std() / 20_000**0.5
 
 
 def test_noise_on_an_input_is_what_its_class_does_not_share(alike):

@@ -217,6 +217,8 @@ def test_two_layers_are_at_a_maximum(two_layers):
     np.testing.assert_allclose(again.layers[0].kernel_block, solution.layers[0].kernel_block, atol=3e-3)
     warm = deep_sigmoidal.solve(two_classes(60), 2, 0.01, start=solution)
     assert warm.num_steps <= 5
+    near = deep_sigmoidal.solve(two_classes(60), 2, 0.01005, start=solution)
+    assert near.num_steps > 0  # the first metric is rough: no start is taken for the end by it alone
 
 
 @pytest.mark.parametrize("start", [0.0, 0.3, 0.6])

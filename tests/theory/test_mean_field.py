@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from coding_schemes import planting, sampling, statistics, tasks
-from coding_schemes.networks import Network
+from coding_schemes.networks import Network, sigmoidal
 from coding_schemes.posterior import Posterior
 from coding_schemes.theory import clustered, linear, mean_field, relu
 from scipy.optimize import rosen, rosen_der
@@ -148,6 +148,19 @@ def test_descent_ends_in_known_minima():
     np.testing.assert_allclose(mean_field._lbfgs(kink, np.array([0.7, 0.3]), 4000), 0, atol=1e-6)
 
 
+def test_fixed_kinds_have_the_shares_of_least_energy(task):
+    root = mean_field._kernel_root(task.input_kernel)
+    problem = mean_field._Problem(sigmoidal, (0.0, 0.0), True, root, task.targets, T, 1 / task.num_inputs)
+    kinds = mean_field._code_starts(task, root)
+    start = mean_field._Point(kinds[:0], kinds, np.linspace(-2, 2, len(kinds)))
+    found = mean_field._reweigh(problem, start)
+    np.testing.assert_array_equal(found.u, kinds)
+    lowest, gradient = problem.energy(found)
+    np.testing.assert_allclose(gradient.logits, 0, atol=1e-5)
+    for shares in np.random.default_rng(0).dirichlet(np.ones(len(kinds)), 50):
+        assert problem.energy(found._replace(logits=np.log(shares)))[0] > lowest
+
+
 def test_found_from_other_starts(task, bounded):
     other = mean_field.solve(task, "sigmoidal", T, seed=5)
     np.testing.assert_allclose(other.probabilities, bounded.probabilities, atol=1e-4)
@@ -202,6 +215,11 @@ def test_outliers_are_those_of_inputs_alike_within_a_class(nonlinearity):
         order, atol = np.argsort(s.codes[:3] @ np.arange(3)), 0.02
         np.testing.assert_allclose(s.readouts[order], exact.outlier_readouts, atol=0.03)
         np.testing.assert_allclose(s.readouts[3], exact.bulk_readout, atol=0.03)
+        for drawn, kinds in zip(
+            s.draw(np.random.default_rng(0), task.labels, 50), (s.preactivations, s.readouts)
+        ):
+            np.testing.assert_allclose(drawn[:3], 50**0.5 * kinds[:3])
+            np.testing.assert_allclose(drawn[3:], np.tile(kinds[3], (47, 1)))  # the population's one kind
     else:
         task = tasks.clustered(60, overlap=0.5, y_minus=-0.5)
         s = mean_field.solve(task, nonlinearity, T)

@@ -235,6 +235,16 @@ def test_tables_that_reach_farther_hold_the_same_averages(largest):
     assert abs(off.mean()) < 0.02 * abs(off).max() < 1e-4
 
 
+def test_tables_reach_fields_of_either_sign():
+    """erf is odd: what a site that has met no field above 0 finds far below, another finds far above."""
+    s = np.array([45.0, 60.0])
+    low, high = SingleSite("erf").cumulants(-s), single_site("erf").cumulants(s)
+    np.testing.assert_allclose(low, [high[0], -high[1], high[2]], atol=1e-9)
+    for sign in (1, -1):
+        with pytest.raises(FloatingPointError, match="field of size 2000"):
+            single_site("erf").cumulants(sign * np.array([0.0, 2000.0]))
+
+
 @pytest.mark.parametrize("site", [*RECTIFIED.values(), single_site("erf")])
 def test_density_of_a_preactivation_has_the_cumulants(site):
     s, z = np.array([-5.0, -0.3, 0.0, 2.0, 6.0]), np.linspace(-13, 20, 33_001)

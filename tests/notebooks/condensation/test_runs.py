@@ -130,6 +130,7 @@ def test_networks_start_again_with_fewer_coding_neurons():
     np.testing.assert_allclose(deep.overlaps_below(given.labels).value, each.mean(0), rtol=1e-5)
     squares = np.square(deep.below[0][:, given.labels == 1].mean(1)) / 24
     np.testing.assert_allclose(deep.by_rank_below(given.labels)[0, :, 1], np.sort(squares)[::-1], rtol=1e-5)
+    assert deep.by_rank_below(given.labels).shape == (4, 24, 3)  # of both starts
     alone = runs.networks(jax.random.key(0), given, 24, readout_variance=0.5, **options)
     usual = runs.networks(jax.random.key(0), given, 24, **options)
     assert np.abs(alone.cooled - usual.cooled).max() > 0.1  # another prior
