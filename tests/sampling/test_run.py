@@ -524,11 +524,12 @@ def test_chains_one_after_the_other_have_their_own_arguments(
 
 def test_of_replicas_the_coldest_is_reported(small):
     cold = small.at_temperature(1e-6)
+    options = {"num_warmup": 0, "num_samples": 20, "method": HMC(max_num_steps=5, step_size=1.0)}
     with pytest.warns(UserWarning, match="frozen"):
-        samples = small_sample(
-            cold, temperatures=(1e-6, 1e3), num_warmup=0, method=HMC(max_num_steps=5, step_size=1.0)
-        )
+        samples = small_sample(cold, temperatures=(1.0,), **options)
     assert samples.info.acceptance.max() < 1e-3
+    # it only takes what fits better from the hot one, whose error goes up and down
+    assert np.diff(samples.info.squared_error, axis=1).max() < 1e-5
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 4])
