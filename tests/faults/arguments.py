@@ -580,7 +580,8 @@ def _of_theory():
         "class_targets": (*arrays(np.eye(2))[:-1], np.eye(3)),
     }
     bad["task"] += (Says(tasks.clustered(12), "not orthogonal"),)
-    bad["task"] += (Says(tasks.Task(toy(2).inputs, toy(2).labels, np.ones((12, 1))), "no task to learn"),)
+    same = np.tile([1.0, 0.0], (12, 1))
+    bad["task"] += (Says(tasks.Task(toy(2).inputs, toy(2).labels, same), "no task to learn"),)
     bad["codes"] += (Says([[1, 0], [1, 0]], "twice"),)
     bad["nonlinearity"] += (
         Says("relu", "not bounded"),
