@@ -329,7 +329,7 @@ scatter.judge(
 # has no $1/N$ for these networks. So we ask for less: for every pair of codes the correlation has to be below
 # a half of $1/N$ at every size. With three standard errors added, the largest is {glue:text}`between_layers`.
 # The check's note says how far from 0 the correlations lie. The networks are small. Half of them start from
-# the prior and half from theory; of the largest, {glue:text}`layers_meet`.
+# the prior and half from theory. At the largest size {glue:text}`layers_meet`.
 
 
 # %% tags=["hide-input"]
