@@ -343,7 +343,7 @@ def ledger(folder, damage):
 
     def use() -> None:
         rows = seeds.ledgers(project)
-        seeds.held(rows, {}), seeds.summary(rows)
+        seeds.held(rows, ()), seeds.summary(rows)
 
     return refused(use, "seeds-quick.json", BuildError)
 

@@ -1,8 +1,7 @@
 """A page for every claim: what was published, how it is checked, what was found, and how to cite it."""
 
-import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ _MAPS = ("your_own_task", "scheme_maps")  # chapter and figure in which every sc
 
 def write(
     project: Project,
-    table: Iterable[scoreboard.Row],
+    table: Sequence[scoreboard.Row],
     figures: Iterable[front.Figure],
     ledgers: Mapping[str, dict[str, Any]],
     folder: Path,
@@ -41,8 +40,7 @@ def write(
     changed = history(changes.read_text(encoding="utf-8")) if changes.is_file() else {}
     panels = project.told("book/panels.yml", ())
     folder.mkdir(parents=True)
-    held = seeds.held(ledgers, {row.claim["id"]: row.claim for row in table})
-    machines = reports.read(project)
+    held, machines = seeds.held(ledgers, table), reports.read(project)
     for id, one in scoreboard.standings(project, table).items():
         own = [panel for panel in panels if id in panel.get("claims", ())]
         content = render(
@@ -97,7 +95,7 @@ def history(changes: str) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def quoted(project: Project, table: Iterable[scoreboard.Row], prose: str) -> str:
+def quoted(project: Project, known: Mapping[str, scoreboard.Standing], prose: str) -> str:
     """Prose with its quotes of claims replaced by what was found.
 
     - ``{claim}`A13```: the headline in one line.
@@ -111,12 +109,11 @@ def quoted(project: Project, table: Iterable[scoreboard.Row], prose: str) -> str
     Raises:
         BuildError: A claim, figure or quantity is named that is not there.
     """
-    known = functools.cache(lambda: scoreboard.standings(project, table))  # few pages have a quote
 
     def found(named: re.Match[str]) -> scoreboard.Standing:
-        if named["id"] not in known():
+        if named["id"] not in known:
             raise BuildError(f"{named[0]}: no claim {named['id']} in book/claims.yml")
-        return known()[named["id"]]
+        return known[named["id"]]
 
     def number(named: re.Match[str]) -> str:
         record = _named(found(named), named["quantity"])

@@ -120,7 +120,7 @@ def ledgers(project: Project) -> dict[str, dict[str, Any]]:
 def _read(kept):
     try:
         rows = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
-        held({"this": rows}, {}), summary({"this": rows})
+        held({"this": rows}, ()), summary({"this": rows})
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         advice = "restore it (git checkout), or delete it and run make seeds again"
         raise BuildError(
@@ -137,13 +137,14 @@ def keep(project: Project, name: str, notebooks: Iterable[Path]) -> dict[str, An
     return entered
 
 
-def held(ledgers: Mapping[str, dict[str, Any]], claims: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def held(ledgers: Mapping[str, dict[str, Any]], table: Iterable[scoreboard.Row]) -> dict[str, str]:
     """How often each verdict came out, as "reproduced 7, open 1 of 8 seeds at quick", by claim.
 
     Args:
         ledgers: See `ledgers`.
-        claims: The book's claims by id: of those that no paper has published a verdict "holds".
+        table: All claims: of those that no paper has published a verdict "holds".
     """
+    claims = {row.claim["id"]: row.claim for row in table}
     said: dict[str, list[str]] = {}
     for preset, rows in ledgers.items():
         for row in rows.values():

@@ -140,11 +140,12 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
         linked, changed = scoreboard.link_history(history.read_text(encoding="utf-8"))
         history.write_text(linked, encoding="utf-8")
     ledgers = seeds.ledgers(project)
+    known = scoreboard.standings(project, table)
     page = scoreboard.page(
-        scoreboard.standings(project, table).values(),
+        known.values(),
         project.preset,
         changed,
-        seeds.held(ledgers, {row.claim["id"]: row.claim for row in table}),
+        seeds.held(ledgers, table),
         seeds.summary(ledgers),
         front.panels(project),
     )
@@ -158,7 +159,7 @@ def assemble(project: Project, table: list[scoreboard.Row]) -> Path:
             path.write_text(folded(path.read_text(encoding="utf-8")), encoding="utf-8")
     for path in (site / "book").glob("*.md"):
         prose = path.read_text(encoding="utf-8")
-        if (quoted := claims.quoted(project, table, prose)) != prose:
+        if (quoted := claims.quoted(project, known, prose)) != prose:
             path.write_text(quoted, encoding="utf-8")
     (site / "notebooks").mkdir()
     widgets = _widgets(project)

@@ -160,9 +160,13 @@ def test_the_claims_of_the_schemes_lead_to_the_maps_of_where_they_stop(executed,
     assert "Where it stops" not in (tmp_path / "none/A1.md").read_text()
 
 
+def quoted(project, prose):
+    return claims.quoted(project, scoreboard.standings(project, scoreboard.rows(project)), prose)
+
+
 def test_prose_quotes_a_claims_headline_at_paper(at_paper):
     project = at_paper(HEADLINE, HEADLINE | {"computed": 3.875, "size": {"N": 500}})
-    said = claims.quoted(project, scoreboard.rows(project), "So it is.\n\n{claim}`A1`\n")
+    said = quoted(project, "So it is.\n\n{claim}`A1`\n")
     assert said.startswith(
         "So it is.\n\n[A1](claims/A1.md) · reproduced at paper size · twice two (N = 500): "
     )
@@ -179,7 +183,7 @@ def test_of_several_quantities_with_a_name_the_first_is_quoted():
 
 def test_prose_quotes_the_verdict_at_paper_where_this_build_has_another(at_paper):
     project = at_paper(FAILED, HEADLINE)
-    said = claims.quoted(project, scoreboard.rows(project), "{claim}`A1`\n")
+    said = quoted(project, "{claim}`A1`\n")
     assert said.startswith("[A1](claims/A1.md) · reproduced at paper size · ")
 
 
@@ -189,7 +193,7 @@ def test_prose_quotes_the_verdict_at_paper_where_this_build_has_another(at_paper
 def test_a_quote_of_a_claim_that_is_not_listed_is_named_as_it_stands(at_paper, quote):
     project = at_paper(HEADLINE, HEADLINE)
     with pytest.raises(BuildError, match=f"^{re.escape(quote)}: no claim A2 in book/claims.yml$"):
-        claims.quoted(project, scoreboard.rows(project), f"So it is.\n\n{quote}\n")
+        quoted(project, f"So it is.\n\n{quote}\n")
 
 
 def test_prose_quotes_a_number_and_what_its_control_makes_of_it(at_paper):
@@ -199,11 +203,11 @@ def test_prose_quotes_a_number_and_what_its_control_makes_of_it(at_paper):
     }
     project = at_paper(HEADLINE, kept)
     prose = "{found}`A1 twice`, {found}`A1[1] twice`; {altered}`A1 twice`, {altered}`A1[0] twice`"
-    assert claims.quoted(project, scoreboard.rows(project), prose) == "3 to 4.5, 4 to 4.5; 8 to 9, 9"
+    assert quoted(project, prose) == "3 to 4.5, 4 to 4.5; 8 to 9, 9"
     with pytest.raises(BuildError, match="A1 has no quantity 'thrice' at paper size"):
-        claims.quoted(project, scoreboard.rows(project), "{found}`A1 thrice`")
+        quoted(project, "{found}`A1 thrice`")
     with pytest.raises(BuildError, match="has no figure 'none'"):
-        claims.quoted(project, scoreboard.rows(project), "{result}`A1 none`")
+        quoted(project, "{result}`A1 none`")
 
 
 def test_texts_of_others_stay_texts_on_a_claims_page(executed, tmp_path):  # noqa: F811

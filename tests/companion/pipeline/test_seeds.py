@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import small_book
 from companion.pipeline import __main__ as commands
-from companion.pipeline import seeds
+from companion.pipeline import scoreboard, seeds
 from companion.pipeline.project import BuildError, Project
 
 RECORD = small_book.NUMBERS
@@ -21,7 +21,7 @@ SIDE = RECORD | {
 }
 
 
-CLAIMS = {"A8": {"id": "A8", "published": "Fig. 4"}, "D8": {"id": "D8"}}
+TABLE = [scoreboard.Row(claim, "", [], True) for claim in ({"id": "A8", "published": "Fig. 4"}, {"id": "D8"})]
 
 
 def test_how_often_verdicts_and_findings_held_and_how_far_numbers_lay():
@@ -32,12 +32,12 @@ def test_how_often_verdicts_and_findings_held_and_how_far_numbers_lay():
     assert found["distances"] == {"count": 6, "beyond": 2, "squares": pytest.approx(5 + 5 + 25 + 16)}
     assert found["headlines"] == {"A8": [-2.0, -2.0, 5.0]}  # of the farthest number, in its direction
     told = "reproduced 1, in part 1, refuted 1 of 3 seeds at quick"
-    assert seeds.held({"quick": {"one": found}}, CLAIMS) == {"A8": told}
+    assert seeds.held({"quick": {"one": found}}, TABLE) == {"A8": told}
     found["claims"]["A8"].pop("refuted")  # its check changed after that run
     told = "reproduced 1, in part 1 of 2 seeds at quick"
-    assert seeds.held({"quick": {"one": found}}, CLAIMS) == {"A8": told}
+    assert seeds.held({"quick": {"one": found}}, TABLE) == {"A8": told}
     found["claims"] = {"D8": {"reproduced": 2}}
-    assert seeds.held({"quick": {"one": found}}, CLAIMS) == {"D8": "holds 2 of 2 seeds at quick"}
+    assert seeds.held({"quick": {"one": found}}, TABLE) == {"D8": "holds 2 of 2 seeds at quick"}
 
 
 BARE = RECORD | {"computed": None, "expected": None, "uncertainty": None, "passed": False}  # not finite
@@ -136,7 +136,7 @@ def test_all_presets_are_told_this_builds_first(tmp_path):
     assert [*seeds.ledgers(Project(tmp_path, "quick"))] == ["quick", "paper"]
     found = seeds.ledgers(Project(tmp_path, "paper"))
     assert found == rows
-    assert seeds.held(found, CLAIMS) == {"A8": "reproduced 3 of 3 seeds at paper; reproduced 8 of 8 at quick"}
+    assert seeds.held(found, TABLE) == {"A8": "reproduced 3 of 3 seeds at paper; reproduced 8 of 8 at quick"}
     first, second = seeds.summary(found).split("Over seeds at preset ")[1:]
     assert "paper 100.0% of 3 verdicts" in first
     assert "quick 100.0% of 8 verdicts" in second
