@@ -335,9 +335,10 @@ scatter.judge(
 # %% tags=["hide-input"]
 shares = np.array([each.numbers.mean((0, 1)) for each in over_sizes])
 whole = np.array([finite_width.whole_numbers(each.theory, CODES, each.width) for each in over_sizes])
-others = np.array(widths)[:, None] - 1
-sampled_pair = runs.pair_correlation(found, shares, others + 1)
-pair = runs.pair_correlation(Estimate(expected, 0.0), whole, others + 1).value
+wide = np.array(widths)[:, None]
+sampled_pair = runs.pair_correlation(found, shares, wide)
+pair = runs.pair_correlation(Estimate(expected, 0.0), whole, wide).value
+others = wide - 1
 kept = others * np.abs(pair[0])  # a correlation that does not fall
 two_neurons = Finding(
     "A34",

@@ -91,20 +91,34 @@ def networks(
 
     Half start from the prior and are cooled for 2 num_warmup transitions, half are planted, with num_warmup.
     """
+    posterior = Posterior(tasks.toy(num_inputs, y_minus=y_minus), Network(1, width, "sigmoidal"), temperature)
+    theory, lengths = solve(num_inputs, y_minus, temperature), (num_networks, num_samples, num_warmup)
+    drawn = _halves(key, posterior, theory, *lengths, **OPTIONS)
+    return Networks(drawn.posterior, drawn.theory, drawn.meeting)
+
+
+def _halves(
+    key: Any,
+    posterior: Posterior,
+    theory: Any,
+    num_networks: int,
+    num_samples: int,
+    num_warmup: int,
+    **options: Any,
+) -> Starts:
+    """Independent networks, half from the prior, with twice the warm-up, half planted."""
     from_prior, from_theory, *plants = jax.random.split(key, 2 + num_networks // 2)
-    task = tasks.toy(num_inputs, y_minus=y_minus)
-    drawn = both_starts(
+    return both_starts(
         (from_prior, from_theory, jnp.stack(plants)),
-        Posterior(task, Network(1, width, "sigmoidal"), temperature),
-        solve(num_inputs, y_minus, temperature),
-        tolerance=0.5 / width,
+        posterior,
+        theory,
+        tolerance=0.5 / posterior.network.width,
         prior_warmup=2 * num_warmup,
         num_samples=num_samples,
         num_warmup=num_warmup,
         num_chains=num_networks // 2,
-        **OPTIONS,
+        **options,
     )
-    return Networks(drawn.posterior, drawn.theory, drawn.meeting)
 
 
 def numbers_with(codes: np.ndarray, wanted: np.ndarray) -> np.ndarray:
@@ -131,7 +145,7 @@ def scatter(networks: Networks, half: int | None = None) -> Estimate:
     """
     numbers = networks.numbers.astype(float)
     numbers = numbers if half is None else np.split(numbers, 2)[half]
-    found = numbers.var(1).mean(0) + numbers.mean(1).var(0, ddof=1)  # within networks and between: unbiased
+    found = covariance(numbers, numbers).diagonal()
     draws = np.fmax(statistics.effective_sample_size(numbers), len(numbers))
     variance, fourth = finite_width.number_moments(networks.theory, CODES, networks.width)
     return Estimate(found, np.sqrt((fourth - variance**2) / draws))
@@ -182,19 +196,10 @@ def two_layers(
     key: Any, width: int, *, num_networks: int, num_samples: int, num_warmup: int, temperature: float
 ) -> Starts:
     """Draw independent networks with two hidden layers, N = P, y₋ = ½; half from the prior, half planted."""
-    from_prior, from_theory, *plants = jax.random.split(key, 2 + num_networks // 2)
     task = tasks.toy(width, y_minus=0.5)
-    return both_starts(
-        (from_prior, from_theory, jnp.stack(plants)),
-        Posterior(task, Network(2, width, "sigmoidal"), temperature),
-        deep_sigmoidal.solve(task, 2, temperature),
-        tolerance=0.5 / width,
-        prior_warmup=2 * num_warmup,
-        num_samples=num_samples,
-        num_warmup=num_warmup,
-        num_chains=num_networks // 2,
-        store=("preactivations",),
-    )
+    posterior = Posterior(task, Network(2, width, "sigmoidal"), temperature)
+    theory, lengths = deep_sigmoidal.solve(task, 2, temperature), (num_networks, num_samples, num_warmup)
+    return _halves(key, posterior, theory, *lengths, store=("preactivations",))
 
 
 def numbers_by_layer(networks: Starts) -> tuple[np.ndarray, np.ndarray]:
