@@ -352,6 +352,9 @@ two_neurons = Finding(
     figure="pairs",
     panel="Paper A, text",
     control=Control("theory's correlation at the smallest size, kept", sampled=kept[1:]),
+    lacking=""
+    if min(widths[1:]) >= 1.5 * widths[0]
+    else f"Whether it falls takes sizes that differ; these are N = {', '.join(map(str, widths))}.",
 )
 layers = vars(sizes.layers)
 layer_widths = np.array(layers.pop("widths"))
