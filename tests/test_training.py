@@ -93,7 +93,7 @@ def test_tracked_quantities_are_those_of_the_network():
         model, jax.random.key(4), INPUTS, TARGETS, learning_rate=0.02, num_steps=4, record_every=2, repeats=3,
         converged_loss=10,
     )  # fmt: skip
-    assert run.tracked["H"].shape == (3, 3, 4)
+    assert run.tracked["H"].shape == (3, 3, model.depth)
     for r in range(3):
         parameters = jax.tree.map(lambda x, r=r: x[r], run.parameters)
         outputs, activations = model.forward(parameters, jnp.float32(INPUTS))
@@ -109,7 +109,7 @@ def test_tracked_quantities_are_those_of_the_network():
 def test_every_step_silences_units_anew(name, least, most):
     """Small steps with all inputs are alike where nothing is drawn at each."""
     run = training.train(
-        SMALL[name], jax.random.key(0), INPUTS, TARGETS, learning_rate=1e-3, num_steps=12, record_every=1,
+        SMALL[name], jax.random.key(0), INPUTS, TARGETS, learning_rate=3e-4, num_steps=12, record_every=1,
         track=lambda outputs, activations: {"first": activations[0]}, converged_loss=1e3,
     )  # fmt: skip
     steps = np.diff(np.float64(run.tracked["first"][0]), axis=0)
