@@ -62,11 +62,12 @@ def make_problem(task: Task, temperature: float, readout_variance: float | None)
 
 
 class _Table(NamedTuple):
-    """Over the arcsinh of the field, at nodes of u: log A; four averages; the variance between inputs."""
+    """Over the arcsinh of the field, at nodes of u."""
 
     log_a: CubicSpline  # (U,)
-    averages: CubicSpline  # (4, U)
-    scatter: CubicSpline  # (U,)
+    mean: CubicSpline  # of φ, (U,)
+    averages: CubicSpline  # three more, (3, U)
+    scatter: CubicSpline  # the variance between inputs, (U,)
 
 
 class Site:
@@ -171,9 +172,8 @@ class Site:
 
     def _at(self, c, s, top):
         """Log A and four averages, (k, 5, U), at nodes of u up to `top`."""
-        rest = self._table(c, top)
-        x = self._place(c, s)
-        return np.concatenate([rest.log_a(x)[:, None], rest.averages(x)], axis=1)
+        table, x = self._table(c, top), self._place(c, s)
+        return np.concatenate([table.log_a(x)[:, None], table.mean(x)[:, None], table.averages(x)], axis=1)
 
     def _scatter_slope(self, c, s):
         """∂/∂s of the variance of φ between inputs at a given u, (k, U)."""
@@ -208,7 +208,8 @@ class Site:
                 log_a, weights = normalized(n * log_g + log_weight)
                 found[k] = np.vstack([log_a, (weights @ rows).T])
         scatter = CubicSpline(x, found[:, 3] - found[:, 2])
-        table = _Table(CubicSpline(x, found[:, 0]), CubicSpline(x, found[:, 1:]), scatter)
+        columns = found[:, 0], found[:, 1], found[:, 2:]
+        table = _Table(*(CubicSpline(x, each) for each in columns), scatter)
         return self._tables.setdefault((n, own, noise, top), table)
 
     def _lattice(self, c, top):
@@ -226,9 +227,16 @@ class Site:
         log_norm = np.log(self.step[c] / np.sqrt(2 * np.pi * own))
         return log_norm - 0.5 * (m - np.sqrt(self.between) * u) ** 2 / own
 
+    def means(self, fields: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log g (k,) and ⟨φ⟩ (k, C) of `averages`, alone."""
+        known = [(self._table(c, _FIRST), self._place(c, s)) for c, s in enumerate(fields.T)]
+        log_a = sum(table.log_a(x) for table, x in known)
+        log_g, p = normalized(log_a + self._log_weights(self._nodes(_FIRST)))
+        return log_g, np.stack([np.einsum("ku,ku->k", p, table.mean(x)) for table, x in known], axis=1)
+
     def nearest_mean(self, fields: np.ndarray) -> np.ndarray:
         """⟨φ⟩ of the bulk, (k, C)."""
-        return self.averages(fields).means
+        return self.means(fields)[1]
 
     # ---- a branch ---------------------------------------------------------------------------------
 

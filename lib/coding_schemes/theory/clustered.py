@@ -159,6 +159,11 @@ class _Site(NamedTuple):
             found.append((up - down) / 2e-3)
         return found
 
+    def means(self, fields: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log ⟨e^{Σ s φ}⟩ (k,) and ⟨φ⟩ (k, C), of `averages`, alone."""
+        log_g, means = self.cumulants(fields, 1)
+        return log_g @ self.counts, means
+
     def nearest_mean(self, fields: np.ndarray) -> np.ndarray:
         """G'/n."""
         return self.cumulants(fields, 1)[1]
@@ -169,10 +174,10 @@ class _Site(NamedTuple):
 
     def averages(self, fields: np.ndarray, slopes: bool = False) -> Averages:
         """At fields (k, C); classes are independent."""
-        log_g, means = self.cumulants(fields, 1)
+        log_g, means = self.means(fields)
         shared, squares, fourths, _ = self.shared(fields)
         products = means[:, :, None] * means[:, None]
-        found = Averages(log_g @ self.counts, means, shared, squares, fourths, products)
+        found = Averages(log_g, means, shared, squares, fourths, products)
         if not slopes:
             return found
         both = self.shared(np.concatenate([fields + _STEP, fields - _STEP]))  # of one table

@@ -732,13 +732,13 @@ def _solve(task, problem, start, firm=None, share=1.0, jacobian=None) -> Solutio
         silences = np.array([log_silence(int(n), float(rho), float(one)) for n, rho, one in each])
 
     def parts(x):
-        field, amounts = x[: targets.size].reshape(targets.shape), x[targets.size :]
-        return field, amounts, _bulk(field, problem, places, firm)
+        return x[: targets.size].reshape(targets.shape), x[targets.size :]
 
     def equations(x):
-        field, amounts, bulk = parts(x)
+        field, amounts = parts(x)
+        weights, means = _bulk_means(field, problem, places, firm)
         carried = (stiffness * amounts)[:, None] * field
-        left = targets - temperature * field - share * (bulk.weights * bulk.means.T) @ bulk.points - carried
+        left = targets - temperature * field - share * (weights * means.T) @ places - carried
         return np.concatenate([left.ravel(), np.square(field).sum(1) / lengths**2 - 1])
 
     places = _places(start[: targets.size].reshape(targets.shape), problem)
@@ -746,7 +746,8 @@ def _solve(task, problem, start, firm=None, share=1.0, jacobian=None) -> Solutio
     found = root(equations, start, jac=known, tol=1e-12)
     upper = np.zeros((start.size, start.size))
     upper[np.triu_indices(start.size)] = found.r
-    field, amounts, bulk = parts(found.x)
+    field, amounts = parts(found.x)
+    bulk = _bulk(field, problem, places, firm)
     residual = float(np.abs(found.fun).max())
     weights, points, means = bulk.weights, bulk.points, bulk.means
     unit = stiffness * lengths  # m of a coding neuron of r = 1
@@ -801,22 +802,38 @@ def _places(field, problem):
     """A lattice of readouts around the bulk's maximum, which equations keep, for it moves by leaps."""
     scale, readout = np.sqrt(problem.readout_variance), np.zeros(field.shape[1])
     for _ in range(40):  # never decreases the density
-        on_classes = field @ readout
+        on_classes, last = field @ readout, readout
         if not np.abs(on_classes).max() < MOST_FIELD:
             raise FloatingPointError("the bulk's maximum has left along a branch: the search diverged")
         means = problem.site.nearest_mean(on_classes[None])[0]
         readout = problem.readout_variance * (problem.counts * means) @ field
+        if np.abs(readout - last).max() <= 1e-12 * scale:
+            break
     reach = int(BULK_RADIUS)
     cube = np.indices((2 * reach + 1,) * len(readout)).reshape(len(readout), -1).T - reach
     cube = cube[np.square(cube).sum(1) <= BULK_RADIUS**2]
     return np.asfortranarray(scale * (cube + np.round(readout / scale)))
 
 
+def _bulk_means(field, problem, points, firm=None) -> tuple[np.ndarray, np.ndarray]:
+    """Weights and means of `_bulk`, which the equations ask for again and again."""
+    if firm is not None:
+        bulk = _bulk(field, problem, points, firm)
+        return bulk.weights, bulk.means
+    log_g, means = problem.site.means(points @ field.T)
+    return normalized(log_g - _cost(points, problem))[1], means
+
+
+def _cost(points, problem):
+    """½|a|²/σ_a²."""
+    return np.square(points).sum(axis=1) * (0.5 / problem.readout_variance)
+
+
 def _bulk(field, problem, points, firm=None) -> _Bulk:
     """The integral over these readouts, held down by firm = M⁻¹/N as in `at_width`."""
     on_classes, counts = points @ field.T, problem.counts
     free = problem.site.averages(on_classes, slopes=firm is not None)
-    exponent = free.log_g - np.square(points).sum(axis=1) * (0.5 / problem.readout_variance)
+    exponent = free.log_g - _cost(points, problem)
     means, shared, products, spreads = free.means, free.shared, free.products, free.squares - free.shared
     if firm is not None:
         b = np.einsum("kr,crq,kq->kc", points, firm, points) * (counts - 1)
