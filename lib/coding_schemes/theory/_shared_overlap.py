@@ -208,8 +208,8 @@ class Site:
                 log_a, weights = normalized(n * log_g + log_weight)
                 found[k] = np.vstack([log_a, (weights @ rows).T])
         scatter = CubicSpline(x, found[:, 3] - found[:, 2])
-        columns = found[:, 0], found[:, 1], found[:, 2:]
-        table = _Table(*(CubicSpline(x, each) for each in columns), scatter)
+        log_a, mean, rest = (CubicSpline(x, each) for each in (found[:, 0], found[:, 1], found[:, 2:]))
+        table = _Table(log_a, mean, rest, scatter)
         return self._tables.setdefault((n, own, noise, top), table)
 
     def _lattice(self, c, top):
