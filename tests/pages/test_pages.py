@@ -5,6 +5,7 @@ Runs on the small book, or on the pages given with --book (`make test-pages`).
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -83,6 +84,12 @@ ONE_OF_EACH_KIND = """() => {
     }
     return alike.length;
 }"""
+# Folders whose pages are all made alike, by a program
+MOLDS = ("_modules/", "book/api/", "book/claims/")
+# An element, its classes and its attributes' names, as they stand in a page's HTML
+ELEMENT = re.compile(r"<([a-z][\w-]*)((?:\s[^<>]*)?)>")
+CLASS = re.compile(r'class="([^"]*)"')
+ATTRIBUTE = re.compile(r'([\w-]+)(?:="[^"]*")?')
 # Width of a matplotlib SVG in points, and of its texts the size over 100
 WIDTH_OF_SVG = re.compile(r'viewBox="0 0 ([\d.]+) ')
 TEXT_SCALE = re.compile(r'<g [^>]*transform="translate\([^)]*\) (?:rotate\([^)]*\) )?scale\(([\d.]+) -')
@@ -164,24 +171,41 @@ def address(pages) -> Iterator[str]:
         yield found
 
 
+def audited(pages, names) -> set[str]:
+    """The pages that axe looks at: of those of one mold, the largest, and each with what no other one had."""
+    found, seen = set(), defaultdict(set)
+    for name in sorted(names, key=lambda name: (-(pages / name).stat().st_size, name)):
+        mold = next(filter(name.startswith, MOLDS), name)
+        elements = ELEMENT.findall((pages / name).read_text(encoding="utf-8"))
+        kinds = {(tag, *sorted(ATTRIBUTE.findall(CLASS.sub(in_words, text)))) for tag, text in elements}
+        if not kinds <= seen[mold]:
+            found.add(name)
+            seen[mold] |= kinds
+    return found
+
+
+def in_words(classes) -> str:
+    return " ".join(f"class-{name}" for name in classes[1].split())
+
+
 @pytest.fixture(scope="session")
 def visits(executable, pages, names, address) -> dict[str, Visit]:
     """Every page, seen once, by two browsers that take turns, the largest pages first."""
     waiting = sorted(names, key=lambda name: (pages / name).stat().st_size)
-    found = {}
+    found, for_axe = {}, audited(pages, names)
 
     def see(_) -> None:
         with launched(executable) as browser:
             while waiting:
                 name = waiting.pop()
-                found[name] = _visit(browser, address, name)
+                found[name] = _visit(browser, address, name, name in for_axe)
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(see, range(2)))
     return {name: found[name] for name in names}
 
 
-def _visit(browser, address, name) -> Visit:
+def _visit(browser, address, name, audit) -> Visit:
     visit = Visit()
     page = browser.new_page(viewport=DESKTOP)
     page.set_default_timeout(PATIENCE_MS)
@@ -217,8 +241,10 @@ def _visit(browser, address, name) -> Visit:
         page.set_viewport_size(size)
         visit.overflow[label] = page.evaluate(OVERFLOW)
     page.add_style_tag(content=STILL)
-    page.evaluate(ONE_OF_EACH_KIND)
-    visit.barriers = _barriers(page)
+    if audit:
+        page.evaluate(ONE_OF_EACH_KIND)
+        visit.barriers = _barriers(page)
+    page.emulate_media(color_scheme="dark")
     visit.on_cards = page.evaluate(ON_CARDS)
     page.close()
     return visit
@@ -230,6 +256,21 @@ def _barriers(page) -> list[str]:
         page.emulate_media(color_scheme=scheme)
         found += [f"{scheme} {barrier}" for barrier in barriers(page)]
     return found
+
+
+def test_of_pages_alike_those_with_something_new_are_audited(tmp_path):
+    texts = {
+        "book/claims/A1.html": '<p class="b a" title="one">long enough to be the first</p>',
+        "book/claims/A2.html": '<p title="two" class="a b">the same</p>',
+        "book/claims/A3.html": '<p class="a b">fewer attributes</p>',
+        "book/claims/A4.html": '<p class="a" title="3">another</p>',
+        "book/one.html": "<p>own</p>",
+        "notebooks/two.html": "<p>own</p>",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert audited(tmp_path, texts) == set(texts) - {"book/claims/A2.html"}
 
 
 def faults(visits, attribute):
