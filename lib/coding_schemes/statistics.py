@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import linregress
 
 from coding_schemes import validation
 
@@ -202,6 +201,8 @@ def fit_power_law(sizes: ArrayLike, values: ArrayLike, errors: ArrayLike = 0.0) 
 
     Sizes (S,), at least three different ones, and values (S,) are positive; errors are the values' own.
     """
+    from scipy.stats import linregress  # here, because it takes a second to load
+
     sizes = validation.array("sizes", sizes, "S")
     values = validation.array("values", values, "S", S=len(sizes))
     validation.number("sizes", sizes.min(), above=0)

@@ -118,6 +118,8 @@ ON_CARDS = """async () => {
         }
         if (!/_images|_static.(paper|thumbnails)/.test(image.src)) continue;
         image.loading = 'eager';
+        for (let tries = 0; tries < 100 && !image.classList.contains('drawn-dark'); tries++)
+            await new Promise((resolve) => setTimeout(resolve, 50));  // the picture is fetched first
         const loads = await image.decode().then(() => true, () => false);
         if (!loads || !image.classList.contains('drawn-dark')) found.push(image.src);
     }

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from markdown_it import MarkdownIt
-from matplotlib.figure import Figure
 
 from companion import formats, records
 from companion.formats import CHECK_TYPE
@@ -298,6 +297,8 @@ def _arrays(a: Path, b: Path) -> str:
 
 def overdraw(a: Build, b: Build, found: Difference, folder: Path) -> dict[str, Path]:
     """Draw the numbers of each figure that differs, from both builds' arrays, one over the other."""
+    from matplotlib.figure import Figure  # here: it loads for most of a second, in every step of a build
+
     folder.mkdir(parents=True, exist_ok=True)
     drawn = {}
     for name in (name for name in found.figures if name in a.figures and name in b.figures):
