@@ -246,10 +246,7 @@ NOON = datetime.datetime(2026, 1, 3, 12).timestamp()  # of here, so that the day
 def write(root):
     """Write the book's sources; returns the folder."""
     chapters = {f"notebooks/{name}/chapter.py": text for name, text in CHAPTERS.items()}
-    for name, text in (TEXTS | chapters).items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text, encoding="utf-8")
-    return root
+    return small_book.lay(root, TEXTS | chapters)
 
 
 def execute(project):

@@ -175,9 +175,14 @@ def write(root):
         shutil.copy(REPOSITORY / name, root / name)
     for name in ("profiles/default", "book/_static"):
         shutil.copytree(REPOSITORY / name, root / name, ignore=shutil.ignore_patterns("paper"))
-    for name, text in SMALL_BOOK.items():
+    return lay(root, SMALL_BOOK)
+
+
+def lay(root, texts):
+    """Write files by their names in a folder, with the folders they need; returns the folder."""
+    for name, text in texts.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
+        (root / name).write_text(text, encoding="utf-8")
     return root
 
 

@@ -51,12 +51,12 @@ def test_rates_of_the_theory_itself_are_found_again():
 
 
 def test_how_long_a_network_rests_changes_its_fit_but_not_while_it_moves():
-    """Curves that are no solution, without a rest and with the last value held three times as long."""
+    """Curves that are no solution, with the last value held for as long as training took, or three times."""
     given, rng = from_theory(), np.random.default_rng(0)
     bent = {name: rows * (1 + 0.2 * rng.random()) for name, rows in given.run.tracked.items()}
     bent["H"] = bent["H"] ** 1.3
     whole, moving, foreign = [], [], []
-    for rest in (0, 600):
+    for rest in (0, 200, 600):
         held = {name: np.concatenate([rows, rows[:, -1:].repeat(rest, 1)], 1) for name, rows in bent.items()}
         times = np.linspace(0, 4000 + 20 * rest, 201 + rest)
         run = training.Run(times, given.run.loss, held, None, np.array([4000]), np.array([True]))

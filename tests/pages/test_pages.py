@@ -19,6 +19,7 @@ import yaml
 from bare_page import DESKTOP, PATIENCE_MS, PHONE, barriers, launched, served
 from PIL import Image
 from playwright.sync_api import Response, TimeoutError
+from small_book import lay
 
 pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("pipeline")]
 
@@ -269,10 +270,7 @@ def test_of_pages_alike_those_with_something_new_are_audited(tmp_path):
         "book/one.html": "<p>own</p>",
         "notebooks/two.html": "<p>own</p>",
     }
-    for name, text in texts.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    assert audited(tmp_path, texts) == set(texts) - {"book/claims/A2.html"}
+    assert audited(lay(tmp_path, texts), texts) == set(texts) - {"book/claims/A2.html"}
 
 
 def faults(visits, attribute):

@@ -350,7 +350,7 @@ def test_what_convert_accepts_it_can_undo(monkeypatch):
             assert any(np.allclose(to, row) for to in back[log_ratio == 0])
 
 
-@pytest.mark.weekly  # a minute; in every quick book the chapter Images has networks from two starts meet
+@pytest.mark.slow
 @pytest.mark.key_reuse
 def test_convert_brings_networks_on_images_to_equilibrium():
     """Energies from the prior and from the theory's network meet with the move and not without.

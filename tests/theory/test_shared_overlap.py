@@ -123,7 +123,6 @@ def test_one_neuron_takes_a_share_at_any_width_beyond_a_critical_overlap(condens
     assert "at any N" in condensed.approximation
 
 
-@pytest.mark.weekly  # a minute, and the chapter Condensation samples such networks in every quick book
 def test_sampled_networks_have_its_participation_kernel_and_training_error(condensed):
     task, width = condensed.task, 100
     posterior = Posterior(task, Network(1, width, "relu"), T).with_root()

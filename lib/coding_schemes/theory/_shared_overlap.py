@@ -160,9 +160,13 @@ class Site:
 
     def _bulk(self, fields):
         """Rows of the tables (C, k, 5, U), density of u (k, U), and log g (k,)."""
-        rows = np.stack([self._at(c, s, _FIRST) for c, s in enumerate(fields.T)])
-        log_g, p = normalized(rows[:, :, 0].sum(0) + self._log_weights(self._nodes(_FIRST)))
+        rows = np.stack([self._at(c, s) for c, s in enumerate(fields.T)])
+        log_g, p = self._over_u(rows[:, :, 0].sum(0))
         return rows, p, log_g
+
+    def _over_u(self, log_a):
+        """Log g (k,) and density of u (k, U), of Σ log A (k, U) at its first nodes."""
+        return normalized(log_a + self._log_weights(self._nodes(_FIRST)))
 
     def _nodes(self, top):
         return np.arange(-_REACH, top, self.u_step)
@@ -170,9 +174,9 @@ class Site:
     def _log_weights(self, u):
         return -0.5 * u**2 + np.log(self.u_step / np.sqrt(2 * np.pi))
 
-    def _at(self, c, s, top):
-        """Log A and four averages, (k, 5, U), at nodes of u up to `top`."""
-        table, x = self._table(c, top), self._place(c, s)
+    def _at(self, c, s):
+        """Log A and four averages, (k, 5, U), at the first nodes of u."""
+        table, x = self._table(c, _FIRST), self._place(c, s)
         return np.concatenate([table.log_a(x)[:, None], table.mean(x)[:, None], table.averages(x)], axis=1)
 
     def _scatter_slope(self, c, s):
@@ -230,13 +234,8 @@ class Site:
     def means(self, fields: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log g (k,) and ⟨φ⟩ (k, C) of `averages`, alone."""
         known = [(self._table(c, _FIRST), self._place(c, s)) for c, s in enumerate(fields.T)]
-        log_a = sum(table.log_a(x) for table, x in known)
-        log_g, p = normalized(log_a + self._log_weights(self._nodes(_FIRST)))
+        log_g, p = self._over_u(sum(table.log_a(x) for table, x in known))
         return log_g, np.stack([np.einsum("ku,ku->k", p, table.mean(x)) for table, x in known], axis=1)
-
-    def nearest_mean(self, fields: np.ndarray) -> np.ndarray:
-        """⟨φ⟩ of the bulk, (k, C)."""
-        return self.means(fields)[1]
 
     # ---- a branch ---------------------------------------------------------------------------------
 

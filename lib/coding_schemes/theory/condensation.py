@@ -805,7 +805,7 @@ def _places(field, problem):
         on_classes, last = field @ readout, readout
         if not np.abs(on_classes).max() < MOST_FIELD:
             raise FloatingPointError("the bulk's maximum has left along a branch: the search diverged")
-        means = problem.site.nearest_mean(on_classes[None])[0]
+        means = problem.site.means(on_classes[None])[1][0]
         readout = problem.readout_variance * (problem.counts * means) @ field
         if np.abs(readout - last).max() <= 1e-12 * scale:
             break

@@ -18,7 +18,7 @@ def book(tmp_path, monkeypatch):
     """
     monkeypatch.setattr(Project, "commit", "ab12cd3-dirty")
     root = small_book.write(tmp_path / "book")
-    for name, text in {
+    texts = {
         "lib/small/data.py": DATA,
         "lib/other/__init__.py": "SPEECH = 1\n",
         "lib/other/words.py": "def shout(word):\n    return word.upper()\n",
@@ -33,9 +33,8 @@ def book(tmp_path, monkeypatch):
         "lib/small/sums.py": "def add(x, y):\n    return x + y\n",
         "data/table.csv": "1\n",
         "benchmarks/results/times.md": "one second",
-    }.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
+    }
+    small_book.lay(root, texts)
     even, loud = root / "notebooks/even.py", root / "notebooks/loud.py"
     even.write_text(
         even.read_text().replace("import numbers", "import data, numbers\nfrom small.deep import inner")

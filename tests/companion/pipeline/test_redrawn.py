@@ -16,25 +16,19 @@ from small_book import REPOSITORY
 LOCKED = re.search(r"^matplotlib==(\S+)", (REPOSITORY / "requirements.lock").read_text(), re.MULTILINE)[1]
 
 
-def drawable():
-    """Chapter, name and function of every kept figure that can be drawn again, the most arguments first."""
-    found = []
+def kept_figures():
+    """Of every drawing function the figure with the most arguments; all others in the weekly test."""
+    found, seen = [], set()
     for chapter, run in kept.read(Project(REPOSITORY, "paper")).items():
         for name, figure in run.figures.items():
             if figure.get("function") and "arrays" in figure:
                 with np.load(REPOSITORY / kept.FOLDER / chapter / figure["arrays"]) as arrays:
-                    own = chapter if figure["function"].startswith("__main__") else ""
-                    found.append((-len(arrays.files), chapter, name, own + figure["function"]))
-    return [rest for _, *rest in sorted(found)]
-
-
-def kept_figures():
-    """Of every drawing function one figure here, all others in the weekly test."""
-    seen = set()
-    for chapter, name, function in drawable():
-        marks = [pytest.mark.weekly] if function in seen else []
-        yield pytest.param(chapter, name, id=f"{chapter}-{name}", marks=marks)
-        seen.add(function)
+                    found.append((-len(arrays.files), chapter, name, figure))
+    for _, chapter, name, figure in sorted(found, key=lambda one: one[:3]):
+        own = chapter if figure["function"].startswith("__main__") else ""
+        marks = [pytest.mark.weekly] if (own, figure["function"]) in seen else []
+        yield pytest.param(chapter, name, figure, id=f"{chapter}-{name}", marks=marks)
+        seen.add((own, figure["function"]))
 
 
 PLOT = """\
@@ -51,12 +45,10 @@ def draw(x, title):
 
 
 @pytest.mark.skipif(importlib.metadata.version("matplotlib") != LOCKED, reason="drawn by another matplotlib")
-@pytest.mark.parametrize(("chapter", "name"), list(kept_figures()))
-def test_kept_figures_are_what_is_drawn_now(chapter, name):
+@pytest.mark.parametrize(("chapter", "name", "figure"), list(kept_figures()))
+def test_kept_figures_are_what_is_drawn_now(chapter, name, figure):
     """Where one looks otherwise on purpose: make redraw, and a look at it."""
-    project = Project(REPOSITORY, "paper")
-    figure = kept.read(project)[chapter].figures[name]
-    drawn = redrawn.anew(project, chapter, name, figure)
+    drawn = redrawn.anew(Project(REPOSITORY, "paper"), chapter, name, figure)
     assert redrawn.same(REPOSITORY / kept.FOLDER / chapter / figure["file"], drawn)
     assert (figure["width"], figure["height"]) == pytest.approx((drawn.width, drawn.height), abs=1)
     plt.close("all")

@@ -8,7 +8,7 @@ from companion.pipeline import sections, theme
 from companion.pipeline.project import Project
 from docutils import nodes
 from docutils.utils import new_document
-from small_book import RECORD
+from small_book import RECORD, lay
 
 
 def test_pages_that_no_contents_list_share_a_sidebar_within_a_folder_and_of_one_form():
@@ -119,10 +119,7 @@ def test_a_chapter_may_be_a_folder_and_depends_on_what_it_reads_of_it(tmp_path):
         "notebooks/one/sizes.toml": "[quick]\n",
         "lib/lib_a/b.py": "x = 1\n",
     }
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    project = Project(tmp_path)
+    project = Project(lay(tmp_path, files))
     assert project.names == ["old", "one"]
 
     def used(chapter):
