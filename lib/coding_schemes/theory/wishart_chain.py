@@ -18,6 +18,7 @@ Source: this book's; the saddle point is paper A's, "Analog coding scheme".
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -95,20 +96,15 @@ def solve(
     eigenvalues = np.maximum(eigenvalues, 0.0)
     rotated = basis.T @ task.targets
     with jax.enable_x64(True):
-        data = tuple(map(jnp.asarray, (eigenvalues, rotated)))
         size = num_targets * (num_targets + 1) // 2
-
-        def negative(flat: Array) -> Array:
-            return -_logdensity(flat.reshape(depth, size), data, width, temperature, variance)
-
+        given = jax.tree.map(jnp.asarray, (*_levels(eigenvalues, rotated), width, temperature, variance))
         start = np.tile(_pack(np.eye(num_targets) * variance**0.5), depth)
-        found = minimize(jax.jit(jax.value_and_grad(negative)), start, jac=True, method="BFGS")
-        hessian = np.asarray(jax.jit(jax.hessian(negative))(jnp.asarray(found.x)))
+        found = minimize(_with_gradient, start, (given, depth), jac=True, method="BFGS")
+        hessian = np.asarray(_hessian(jnp.asarray(found.x), given, depth))
         scale = np.linalg.inv(0.5 * (hessian + hessian.T))
         proposal = multivariate_t(found.x, scale, DEGREES_OF_FREEDOM, seed=seed)
         draws = proposal.rvs(num_draws)
-        values = jax.jit(lambda rows: jax.lax.map(negative, rows, batch_size=256))(jnp.asarray(draws))
-        log_weights = -np.asarray(values) - proposal.logpdf(draws)
+        log_weights = -np.asarray(_of_each(jnp.asarray(draws), given, depth)) - proposal.logpdf(draws)
         factors = np.asarray(_unpack(jnp.asarray(draws).reshape(-1, depth, size)))
     _, weights = normalized(log_weights)
     effective = float(1 / np.square(weights).sum())
@@ -125,10 +121,23 @@ def solve(
     return solution.reported("theory.wishart_chain.solve", f"{effective:.0f} of {num_draws} draws count")
 
 
-def _logdensity(packed: Array, data, width: int, temperature: float, variance: float) -> Array:
-    """Log density of the chain A_L … A_1 in logarithmic Cholesky coordinates, one row of `packed` each."""
-    eigenvalues, rotated = data
-    factors = _unpack(packed)
+def _levels(eigenvalues: np.ndarray, rotated: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """λ, how many directions share it, and Σ y yᵀ over these; as many levels as the next power of two.
+
+    Unrelated inputs have one level, and tasks of about the same size run the same compiled program.
+    """
+    begins = np.diff(eigenvalues, prepend=-np.inf) > 1e-12 * eigenvalues[-1]
+    counts = np.diff(np.append(np.flatnonzero(begins), len(eigenvalues)))
+    squares = np.add.reduceat(rotated[:, :, None] * rotated[:, None, :], np.flatnonzero(begins))
+    missing = (1 << (len(counts) - 1).bit_length()) - len(counts)
+    pad = [(0, missing)]
+    return np.pad(eigenvalues[begins], pad), np.pad(counts, pad), np.pad(squares, [*pad, (0, 0), (0, 0)])
+
+
+def _negative(flat: Array, given, depth: int) -> Array:
+    """Minus the log density of the chain A_L … A_1 in logarithmic Cholesky coordinates, all in one row."""
+    eigenvalues, counts, squares, width, temperature, variance = given
+    factors = _unpack(flat.reshape(depth, -1))
     m = factors.shape[-1]
     logs = jnp.log(jnp.diagonal(factors, axis1=-2, axis2=-1))  # (L, m)
     above = jnp.concatenate([jnp.sqrt(variance) * jnp.eye(m)[None], factors[:-1]])
@@ -139,11 +148,19 @@ def _logdensity(packed: Array, data, width: int, temperature: float, variance: f
         m + 1.0, 1.0, -1.0
     )  # of A = C Cᵀ and of the logarithms on C's diagonal
     gram, ridge = factors[-1] @ factors[-1].T, temperature * jnp.eye(m)
-    covariance = eigenvalues[:, None, None] * gram[None] + ridge[None]
-    root = jnp.linalg.cholesky(covariance)
-    scaled = jax.scipy.linalg.solve_triangular(root, rotated[..., None], lower=True)
-    fit = -0.5 * width * jnp.square(scaled).sum()
-    return chain + jacobian + fit - jnp.log(jnp.diagonal(root, axis1=-2, axis2=-1)).sum()
+    root = jnp.linalg.cholesky(eigenvalues[:, None, None] * gram[None] + ridge[None])
+    scaled = jax.scipy.linalg.cho_solve((root, True), squares)
+    fit = -0.5 * width * jnp.trace(scaled, axis1=1, axis2=2).sum()
+    return -(chain + jacobian + fit - counts @ jnp.log(jnp.diagonal(root, axis1=-2, axis2=-1)).sum(1))
+
+
+_with_gradient = jax.jit(jax.value_and_grad(_negative), static_argnums=2)
+_hessian = jax.jit(jax.hessian(_negative), static_argnums=2)
+
+
+@partial(jax.jit, static_argnums=2)
+def _of_each(rows: Array, given, depth: int) -> Array:
+    return jax.lax.map(lambda flat: _negative(flat, given, depth), rows, batch_size=256)
 
 
 def _kernels(grams, weights, eigenvalues, rotated, temperature, width):
