@@ -33,8 +33,9 @@ max(0, z)² scales otherwise: see `coding_schemes.theory.relu_squared`.
 Source: paper A, "Sparse coding scheme" (its supplement C derives the same saddle for T → 0).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property, partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -128,7 +129,12 @@ class Solution(_Kinds):
 
     def draw(self, rng: Generator, labels: np.ndarray, width: int) -> Drawn:
         """As `FiniteSize.draw`, with the corrections of N = width."""
-        return finite_size(self, width).draw(rng, labels, width)
+        return self._corrected(width).draw(rng, labels, width)
+
+    @cached_property
+    def _corrected(self) -> Callable[[int], "FiniteSize"]:
+        """`finite_size` at N, solved once however many networks are drawn."""
+        return cache(partial(finite_size, self))
 
     @property
     def outlier_preactivations(self) -> np.ndarray:
