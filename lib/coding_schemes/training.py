@@ -410,24 +410,16 @@ def train(
 def _initial(model, key, gain, input_dim, num_outputs, repeats):
     """Initial parameters of all repeats, and their keys of batches and dropout.
 
-    A program of its own, that networks of one shape share whatever they are trained on and how.
+    Step by step: what is compiled, normal numbers, serves all networks with layers of these shapes.
     """
-    if isinstance(model, Architecture):
-        model = replace(model, nonlinearity="linear")
-    else:
-        model = ScaledNetwork(replace(model.network, nonlinearity="linear"))
-    return _drawn(model, key, gain, input_dim=input_dim, num_outputs=num_outputs, repeats=repeats)
 
-
-@partial(jax.jit, static_argnames=("input_dim", "num_outputs", "repeats"))
-def _drawn(model, key, gain, *, input_dim, num_outputs, repeats):
     def one(repeat):
         init_key, *streams = jax.random.split(jax.random.fold_in(key, repeat), 3)
         parameters = model.init(init_key, input_dim, num_outputs)
         weights = tuple(gain * weights for weights in parameters.weights)
         return parameters._replace(weights=weights), tuple(streams)
 
-    return jax.lax.map(one, jnp.arange(repeats))
+    return jax.vmap(one)(jnp.arange(repeats))
 
 
 @partial(jax.jit, static_argnames=("num_records", "adam", "decays", "batch_size", "track"))
