@@ -17,14 +17,16 @@ command = f"{sys.executable} -m companion.pipeline"
 LONGEST = (
     "condensation",
     "structure",
+    "universality",
     "dynamics",
     "phases",
     "sparse",
     "adaptive_kernels",
     "lazy_and_rich",
-    "universality",
+    "generalization",
     "redundant",
     "analog",
+    "images",
 )
 
 
