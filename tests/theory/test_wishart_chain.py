@@ -45,3 +45,15 @@ def test_large_width_is_the_saddle_and_corrections_fall_as_one_over_width():
         gaps.append(np.abs(found.kernels[-1] - saddle.kernels[-1]).max() / np.abs(saddle.kernels[-1]).max())
     assert gaps[1] < 0.01
     assert gaps[1] < 0.5 * gaps[0]
+
+
+@pytest.mark.parametrize("num_inputs", [8, 13])
+def test_directions_of_one_eigenvalue_count_as_if_each_had_its_own(num_inputs):
+    """Unrelated inputs, all one term, and the same with lengths that differ in the ninth digit."""
+    alike = tasks.toy(num_inputs, y_minus=-0.5)
+    lengths = 1 + 1e-9 * np.arange(num_inputs)
+    apart = tasks.Task(alike.inputs * lengths, alike.labels, alike.targets)
+    one, other = (wishart_chain.solve(task, 2, 0.1, 20, num_draws=500) for task in (alike, apart))
+    assert one.effective_draws == pytest.approx(other.effective_draws, rel=1e-4)
+    np.testing.assert_allclose(one.grams, other.grams, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(one.kernels, other.kernels, rtol=1e-4, atol=1e-4)
