@@ -174,7 +174,7 @@ cloud.judge(standard_errors(3), because="corrections of higher order in 1/N")
 # is {glue:text}`seen:.2f` away from the Gaussian's somewhere.
 
 # %% tags=["hide-input"]
-settings = vars(sizes.norms)
+settings = dict(vars(sizes.norms))
 DEPTHS = settings.pop("depths")
 KINDS = ("linear", "relu", "sigmoidal")
 CHOICES = {"paper A's": None, "one": 1.0}

@@ -622,7 +622,7 @@ for name, pair in (("linear", theory_unequal[:3]), ("sigmoidal", theory_unequal[
 # quieter: by that measure the classes do collapse in wide networks. We have not checked it here.
 
 # %% tags=["hide-input"]
-sizes_of = vars(sizes.collapse)
+sizes_of = dict(vars(sizes.collapse))
 collapse_widths, inputs_of = sizes_of.pop("num_neurons"), sizes_of.pop("num_inputs")
 toy = tasks.toy(inputs_of, y_minus=0.0, seed=seed)
 CLASSES = ("class 0", "class 1", "class 2")

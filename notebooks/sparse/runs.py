@@ -318,13 +318,19 @@ class Coarsening(NamedTuple):
     reached: np.ndarray
 
 
-def coarsen(key: Any, posterior: Posterior, *, num_chains: int, max_steps: int) -> Coarsening:
-    """Follow the number of outliers until it has been that of the classes for a fifth of the time."""
+def coarsen(
+    key: Any, posterior: Posterior, *, num_chains: int, max_steps: int, mobility: str = "prior variance"
+) -> Coarsening:
+    """Follow the number of outliers until it has been that of the classes for a fifth of the time.
+
+    With the mobility "unit", paper A's, steps are as much shorter as readouts are faster.
+    """
     task, rows, times, interval = posterior.task, [], [0], 5
+    step = EPSILON * (posterior.readout_std if mobility == "unit" else 1)
     init: Any = "prior"
     assert task is not None
     while times[-1] < max_steps:
-        own, method = jax.random.fold_in(key, times[-1]), PlainLangevin(EPSILON, interval)
+        own, method = jax.random.fold_in(key, times[-1]), PlainLangevin(step, interval, mobility=mobility)
         samples = sample(
             posterior, own, 32, init=init, method=method, num_chains=num_chains, num_warmup=0, moves=()
         )

@@ -195,10 +195,11 @@ def test_price_of_a_copy_is_in_nats_per_input_and_counts_are_those_of_split_star
 
 def test_coarsening_is_timed_by_when_its_numbers_last(monkeypatch):
     """Steps at which chains lose their loss, have every class, and have one outlier for each for good."""
-    now, intervals = [0], []
+    now, intervals, methods = [0], [], set()
 
     def sample(posterior, key, count, *, init, method, **_):
         intervals.append(method.num_steps)
+        methods.add((method.mobility, method.step_size))
         at = now[0] + method.num_steps * np.arange(1, count + 1)
         now[0] = at[-1]
         codes = np.zeros((2, count, 12, 3), bool)
@@ -211,11 +212,13 @@ def test_coarsening_is_timed_by_when_its_numbers_last(monkeypatch):
         return SimpleNamespace(final=None, codes=lambda: codes, info=info, activations=lambda: phi)
 
     monkeypatch.setattr(runs, "sample", sample)
-    posterior = SimpleNamespace(task=runs.toy(16))
+    posterior = SimpleNamespace(task=runs.toy(16), readout_std=0.25)
     found = runs.coarsen(jax.random.key(0), posterior, num_chains=2, max_steps=20_000)
+    runs.coarsen(jax.random.key(0), posterior, num_chains=2, max_steps=100, mobility="unit")
+    assert methods == {("prior variance", runs.EPSILON), ("unit", runs.EPSILON / 4)}
     after = lambda step: found.times[found.times >= step][0]  # noqa: E731
     assert intervals[:3] == [5, 10, 20]
-    assert found.times[-1] == 32 * sum(intervals) >= 20_000
+    assert found.times[-1] == 32 * sum(intervals[:-1]) >= 20_000
     assert np.all(np.diff(found.times) > 0)
     np.testing.assert_array_equal(found.zero, [after(200), after(400)])
     np.testing.assert_array_equal(found.first_coded, [after(101)] * 2)
