@@ -509,7 +509,7 @@ glue("few", few, display=False)
 for name, where, run, width in (("", "", coarse, narrow), ("unit_", " at the paper's mobility", faster, few)):
     ended = np.median(run.final) == run.times[-1]
     glue(f"{name}zero", f"{np.median(run.zero):,.0f}", display=False)
-    glue(f"{name}final", f"{'more than ' * ended}{np.median(run.final):,.0f}", display=False)
+    glue(f"{name}final", f"{'more than ' if ended else ''}{np.median(run.final):,.0f}", display=False)
     size = {"N": width, "P": width, "T": T, "networks": len(run.zero)}
     decades = spread(np.log10(run.final / run.zero))  # a lower bound where a network has not arrived
     steps = [", ".join(f"{t:,}" for t in times) for times in (run.zero, run.final)]
