@@ -36,6 +36,7 @@ _STEP = 0.04  # of tables, in arcsinh of the field
 _MOST_NEGATIVE = 200.0  # field of the tables; beyond it a silent class is as silent as there
 _FIRST, _LARGEST = 16.0, 300.0  # u of the smallest tables, and of any
 _ACTIVE = 7.0  # standard deviations above 0, where no input is silent
+_TINY = 1e-280  # of a sum: what lies below double precision beside it is not yet zero
 _BULK = 14.0  # standard deviations of readouts that the bulk's tables reach
 
 
@@ -68,6 +69,24 @@ class _Table(NamedTuple):
     mean: CubicSpline  # of φ, (U,)
     averages: CubicSpline  # three more, (3, U)
     scatter: CubicSpline  # the variance between inputs, (U,)
+
+
+def _over_latent(log_g, columns, log_weight, across=0.0):
+    """Log A (k, U) and averages over a latent m: of columns (k, j, M), (k, j, U), and of `across` (U, M).
+
+    For log g (k, M) and log weights (U, M) of m. One product of matrices serves all fields but those whose
+    sums leave the range of doubles.
+    """
+    shift, weight = log_g.max(axis=1, keepdims=True), np.exp(log_weight).T
+    terms = np.exp(log_g - shift)
+    total = terms @ weight
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_a, averages = shift + np.log(total), (columns * terms[:, None]) @ weight / total[:, None]
+        of_across = terms @ (weight * np.transpose(across)) / total
+    for k in np.flatnonzero(total.min(axis=1) < _TINY):
+        log_a[k], weights = normalized(log_g[k] + log_weight)
+        averages[k], of_across[k] = columns[k] @ weights.T, np.sum(weights * across, axis=1)
+    return log_a, averages, of_across
 
 
 class Site:
@@ -132,8 +151,7 @@ class Site:
         slopes: list = []
         tables: dict = {}
         for c, s in enumerate(fields.T):
-            kind = self.counts[c], self.own[c], self.noise[c]
-            if kind not in tables:
+            if (kind := self._kind(c)) not in tables:
                 tables[kind] = self._slope_table(c)
             slopes.append(np.einsum("k,ku,kru->r", weights, p, tables[kind](self._place(c, s))))
         shared = 0.5 * float((weights @ p) @ u**2 - 1) / self.between
@@ -145,18 +163,16 @@ class Site:
         u, x, m = self._lattice(c, _FIRST)
         log_weight = self._log_latent(c, m, u[:, None])
         of_v = 0.5 * ((m - np.sqrt(self.between) * u[:, None]) ** 2 / own - 1) / own
-        found = np.empty((len(x), 2, len(u)))
-        for k, s in enumerate(self._scale(c) * np.sinh(x)):
-            shift = s * sigma
-            silent, active = -m / sigma, m / sigma + shift  # ends of the two halves, from their middles
-            log_silent, log_active = log_ndtr(silent), s * m + 0.5 * shift**2 + log_ndtr(active)
-            log_g = np.logaddexp(log_silent, log_active)
-            share = np.exp(log_active - log_g)
-            off, on = (np.exp(-0.5 * z**2 - log_ndtr(z)) / np.sqrt(2 * np.pi) for z in (silent, active))
-            square = (1 - share) * (1 - silent * off) + share * (1 - active * on + 2 * shift * on + shift**2)
-            weights = normalized(n * log_g + log_weight)[1]
-            found[k] = np.sum(weights * of_v, axis=1), 0.5 * n * (weights @ square - 1) / sigma**2
-        return CubicSpline(x, found)
+        s = self._scale(c) * np.sinh(x)[:, None]
+        shift = s * sigma
+        silent, active = -m / sigma, m / sigma + shift  # ends of the two halves, from their middles
+        log_silent, log_active = log_ndtr(silent), s * m + 0.5 * shift**2 + log_ndtr(active)
+        log_g = np.logaddexp(log_silent, log_active)
+        share = np.exp(log_active - log_g)
+        off, on = (np.exp(-0.5 * z**2 - log_ndtr(z)) / np.sqrt(2 * np.pi) for z in (silent, active))
+        square = (1 - share) * (1 - silent * off) + share * (1 - active * on + 2 * shift * on + shift**2)
+        _, of_noise, of_own = _over_latent(n * log_g, square[:, None], log_weight, of_v)
+        return CubicSpline(x, np.stack([of_own, 0.5 * n * (of_noise[:, 0] - 1) / sigma**2], axis=1))
 
     def _bulk(self, fields):
         """Rows of the tables (C, k, 5, U), density of u (k, U), and log g (k,)."""
@@ -197,24 +213,22 @@ class Site:
 
     def _table(self, c, top):
         """Of a class, at nodes of u up to `top`; classes of the same kind share one."""
-        n, own, noise = self.counts[c], self.own[c], self.noise[c]
-        if (known := self._tables.get((n, own, noise, top))) is not None:
+        if (known := self._tables.get((*self._kind(c), top))) is not None:
             return known
+        n, noise = self.counts[c], self.noise[c]
         u, x, m = self._lattice(c, top)
-        log_weight = self._log_latent(c, m, u[:, None])
-        found = np.empty((len(x), 5, len(u)))
-        fields = self._scale(c) * np.sinh(x)
-        for part in np.array_split(np.arange(len(x)), 1 + len(x) // 32):
-            moments = piecewise_moments(fields[part, None], m[None], np.sqrt(noise), self.shape.slopes)
-            one, two = moments.powers[:2]
-            columns = np.stack([one, one**2, two, mean_fourth(moments, n)], axis=2)
-            for k, log_g, rows in zip(part, moments.log_g, columns):
-                log_a, weights = normalized(n * log_g + log_weight)
-                found[k] = np.vstack([log_a, (weights @ rows).T])
-        scatter = CubicSpline(x, found[:, 3] - found[:, 2])
-        log_a, mean, rest = (CubicSpline(x, each) for each in (found[:, 0], found[:, 1], found[:, 2:]))
-        table = _Table(log_a, mean, rest, scatter)
-        return self._tables.setdefault((n, own, noise, top), table)
+        fields = self._scale(c) * np.sinh(x)[:, None]
+        moments = piecewise_moments(fields, m[None], np.sqrt(noise), self.shape.slopes)
+        one, two = moments.powers[:2]
+        columns = np.stack([one, one**2, two, mean_fourth(moments, n)], axis=1)
+        log_a, found, _ = _over_latent(n * moments.log_g, columns, self._log_latent(c, m, u[:, None]))
+        by_field = log_a, found[:, 0], found[:, 1:], found[:, 2] - found[:, 1]
+        table = _Table(*(CubicSpline(x, each) for each in by_field))
+        return self._tables.setdefault((*self._kind(c), top), table)
+
+    def _kind(self, c):
+        """What classes of the same averages have in common, but for rounding."""
+        return self.counts[c], round(self.own[c], 12), round(self.noise[c], 12)
 
     def _lattice(self, c, top):
         """Nodes of u, of the arcsinh of a class's field, and of its latent."""
@@ -246,12 +260,15 @@ class Site:
 
     def log_held(self, c: int, fields: np.ndarray, firmness: np.ndarray) -> np.ndarray:
         """What e^{−½bφ²} for every input of the other classes changes of it, b (k, C)."""
-        change = np.empty(len(fields))
+        change, known = np.empty(len(fields)), None
         for row, (s, b) in enumerate(zip(fields[:, None], firmness)):
-            u, parts = self._branch(c, s)
-            held = [parts[d] if d == c else self._held(d, s[:, d], u, b[d]) for d in range(len(b))]
-            both = np.sum([parts, held], axis=1) + self._log_weights(u)
-            change[row] = np.diff(normalized(both)[0][:, 0])[0]
+            if row == 0 or np.any(s != fields[row - 1]):  # a branch costs most, and many rows ask for one
+                u, parts = self._branch(c, s)
+                known = normalized(parts.sum(0) + self._log_weights(u))[0]
+            held = [
+                parts[d] if d == c or b[d] == 0 else self._held(d, s[:, d], u, b[d]) for d in range(len(b))
+            ]
+            change[row] = (normalized(np.sum(held, axis=0) + self._log_weights(u))[0] - known)[0]
         return change
 
     def _branch(self, c, fields):

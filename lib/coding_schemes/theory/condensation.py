@@ -318,12 +318,14 @@ class Solution(WithOutliers):
         for _ in range(MAX_ROUNDS):
             found = base + np.einsum("dc,crq->drq", leak, dyads)
             previous, leak = leak, 0.5 * leak
-            for d in range(len(unit)):
-                for c in np.delete(np.arange(len(unit)), d):
-                    firm = radii[c] ** 2 * (unit[c] @ np.linalg.solve(found[d], unit[c])) / num_neurons
-                    b = np.outer(np.array([0.99, 1.01]) * firm, np.arange(len(unit)) == d)
-                    low, high = self._log_held(c, np.full(2, radii[c]), b)
-                    leak[d, c] += (low - high) / (0.02 * firm * self.problem.counts[d])
+            for c, own in enumerate(np.eye(len(unit), dtype=bool)):
+                stiff = np.array([unit[c] @ np.linalg.solve(each, unit[c]) for each in found[~own]])
+                firm = radii[c] ** 2 * stiff / num_neurons
+                b = np.zeros((2, len(firm), len(unit)))
+                b[..., ~own] = np.array([0.99, 1.01])[:, None, None] * np.diag(firm)
+                held = self._log_held(c, np.full(2 * len(firm), radii[c]), b.reshape(-1, len(unit)))
+                low, high = held.reshape(2, -1)
+                leak[~own, c] += (low - high) / (0.02 * firm * self.problem.counts[~own])
             if np.abs(leak - previous).max() < 1e-2 * leak.max():
                 break
         return found
