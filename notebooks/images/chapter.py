@@ -13,9 +13,8 @@
 # %% [markdown]
 # # Images, and reuse of features
 #
-# A code learned on a hundred natural images is almost as sharp as one learned on digits, but it does not
-# predict the responses to new images {cite:p}`vanmeegen2025`. With all ten classes and more images, more and
-# more of the code carries over. But features that serve one task need not serve another. Sigmoidal networks
+# A code learned on a hundred natural images is almost as sharp as one learned on digits, but new images seldom
+# call it up {cite:p}`vanmeegen2025`. With all ten classes and more images, they do so more and more often. But features that serve one task need not serve another. Sigmoidal networks
 # that have learned three digits tell new digits apart less well than lazy networks do.
 
 # %% tags=["parameters", "setup"]
@@ -104,9 +103,10 @@ print("explained by the code", coding.code_transfer(phi, task.labels, new, task.
 # sections but the last show **stored results** of long jobs; their records name the files, and `snakemake
 # data/results/…` makes each anew.
 #
-# The code is a neuron's mean response to each class of training images. As in the
+# Take a neuron's mean response to each class of training images, its class profile. As in the
 # [last chapter](generalization.ipynb) we ask how much of the variance of single responses it explains, and
-# how often the mean predictor takes an image for another class.
+# how often the mean predictor takes an image for another class. Where a profile explains nearly all of the
+# training responses of a layer, we call it the layer's code.
 
 # %% tags=["hide-input"]
 stored = {
@@ -245,9 +245,9 @@ publish(
 )
 
 # %% [markdown]
-# The feature layer has a redundant code, as published. The code is the mean response to each class. It
-# explains {glue:text}`whole_explained:.3f` of the variance of responses to training images; in the first
-# layer it explains {glue:text}`whole_first_layer:.2f`. The thousand neurons of the feature layer have
+# The feature layer has a redundant code, as published: the class profiles explain
+# {glue:text}`whole_explained:.3f` of the variance of responses to training images. In the first layer they
+# explain {glue:text}`whole_first_layer:.2f`, so that it has no code. The thousand neurons of the feature layer have
 # {glue:text}`whole_codes` different codes, and {glue:text}`whole_common:.0%` of the neurons have one of the
 # twenty commonest. The [diagnosis](your_own_activations.ipynb) of a hundred of them is:
 # {glue:text}`whole_scheme`. The network misclassifies {glue:text}`whole_wrong` of 50,000 training images.
@@ -313,12 +313,12 @@ Finding(
 )
 
 # %% [markdown]
-# **Does it matter where a network starts?** For the energy yes, once there are many images; for the
-# sharpness of the code hardly. Up to 2,000 images all energies lie within 7 % of the lowest, except that of
-# one quench at 500 images. At 7,500 images the two quenches differ by 15 %. At 50,000 they differ by
-# {glue:text}`whole_apart:.0%`, and the cooled descents end far higher. Even the lowest has not reached its
-# minimum: the chain that continues it falls further by {glue:text}`whole_fall:.0%`. Still, the networks at
-# all four ends have a sharp code ({glue:text}`whole_least:.3f` to {glue:text}`whole_most:.3f` of the
+# **Does it matter where a network starts, and how it is cooled?** For the energy yes; for the sharpness of the
+# code hardly. Up to 2,000 images all energies lie within 8 % of the lowest, except that of one quench at 500
+# images. The two quenches start apart and end up to 15 % apart, at 500 and at 7,500 images, but only
+# {glue:text}`whole_apart:.0%` apart at 50,000. There it is the cooled descents that end far higher: they had
+# no time to arrive. Even the lowest has not reached its minimum: the chain that continues it falls further by
+# {glue:text}`whole_fall:.0%`. Still, the networks at all four ends have a sharp code ({glue:text}`whole_least:.3f` to {glue:text}`whole_most:.3f` of the
 # variance explained). The test accuracies of the two quenches differ by {glue:text}`whole_between:.2f`.
 
 
@@ -571,8 +571,9 @@ glue("every_alike", every_alike, display=False)
 # dogs share most. Over all pairs of classes, the two numbers have the correlations {glue:text}`every_alike`
 # from 250 to 50,000 images: weak and uneven at first, clear from 7,500 on. In the first layer the correlation
 # is {glue:text}`few_alike_at_first:.2f` with 250 images and {glue:text}`many_alike_at_first:.2f` with 50,000,
-# not clearly less than the code's. So the likeness of classes is there before the code, at any number of
-# images, and with many images the code takes it over. A likely reason is this. A few images lie far apart,
+# not shown to differ from the code's. So the likeness of classes is there a layer below the code, at any
+# number of images, and with many images the code shows it as well. (The first layer is trained, too; we have
+# not compared it with an untrained one.) A likely reason is this. A few images lie far apart,
 # and a network can switch a neuron on for any set of classes. With many images, weights that switch a neuron
 # on for all cats switch it on for many dogs, too. The runs on 7,500 and 50,000 images began at the same
 # weights, so they are not independent evidence.
@@ -583,8 +584,8 @@ glue("every_alike", every_alike, display=False)
 # digits 3 to 9. A new readout of the hidden neurons is fitted by ridge regression to a few examples of each
 # new digit, and tested on the rest. The strength of the ridge is the same for all features. For comparison we
 # do the same with the pixels themselves, and with the features of lazy networks. These were trained on the
-# same three digits, but have learned next to nothing: at every number of examples their accuracy is that of
-# *untrained* networks up to {glue:text}`lazy_less_random:.2f`.
+# same three digits, but have learned next to nothing: at every number of examples their accuracy differs from
+# that of *untrained* networks by {glue:text}`lazy_less_random:.2f` at most.
 
 # %% tags=["hide-input"]
 reuse = runs.stored(results / "reuse-digits.npz")
@@ -663,12 +664,13 @@ glue("dimension_lazy", float(dimension[1, LAZY]), display=False)
 # %% [markdown]
 # Each nonlinearity is compared with its own lazy features, over four draws of the images. Sigmoidal features
 # are worse than lazy ones at every number of examples. Linear and ReLU features are better than lazy ones
-# from ten examples on, though lazy ReLU features are the poorest of the lazy ones. With one or two examples
+# from ten examples on; for ReLU features this is the weakest of the comparisons, since lazy ReLU features are
+# the poorest of the lazy ones. With one or two examples
 # lazy features are better, except that ReLU features catch up at two. Pixels are better than any of them;
 # with fifty examples learned features come close.
 #
-# Why are sigmoidal features the worst? They have the fewest directions, but this cannot be the whole reason.
-# Responses to the new digits vary along {glue:text}`dimension_sigmoidal:.1f` directions in sigmoidal
+# Why are sigmoidal features the worst? We do not know. They have the fewest directions, but this cannot be the
+# whole reason. Responses to the new digits vary along {glue:text}`dimension_sigmoidal:.1f` directions in sigmoidal
 # networks, {glue:text}`dimension_linear:.1f` in linear and {glue:text}`dimension_relu:.1f` in ReLU networks,
 # against {glue:text}`dimension_lazy:.0f` in lazy sigmoidal ones. (The number of directions is the
 # participation ratio of the eigenvalues of the responses' covariance.) Linear and ReLU networks have few
@@ -761,14 +763,13 @@ another.judge(
 # %% [markdown]
 # ## What to take away
 #
-# - With 100 natural images the code is sharp on the training images, but it does not predict the responses
-#   to new ones. With all ten classes new images show more of the code after 50,000 images than after 250.
+# - With 100 natural images the code is sharp on the training images, but new ones seldom call it up. With all
+#   ten classes new images show more of the code after 50,000 images than after 250.
 #   With few images the class means of the first layer, which has no code, show about as much.
 # - At the paper's size, 50,000 images and 1,000 neurons a layer, the code is as sharp as on a hundred
 #   images, and it is redundant. Networks from both starts have a sharp code. Classes that look alike share
-#   neurons there, and are as much alike in the first layer.
-# - Features serve the task they were learned on. For new classes the saturated codes of sigmoidal networks
-#   are worse than lazy features, which are hardly more than random ones, and nothing learned here beats
+#   neurons there, and they are alike in the first layer, too.
+# - Features serve the task they were learned on. For new classes the features of sigmoidal networks are worse than lazy features, which are hardly more than random ones, and nothing learned here beats
 #   pixels.
 # - Theory and method are not special to digits: they also work on another data set, with other targets and
 #   with another nonlinearity.
