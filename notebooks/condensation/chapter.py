@@ -147,9 +147,18 @@ for overlap in (0.0, 0.25, 0.5):  # of the inputs of a class with each other
 # ## One big jump
 #
 # The outputs have to reach their targets all the same. What the bulk does not contribute to them, coding
-# neurons have to. A coding neuron's activation grows with its readout, so that it contributes in proportion
-# to $r^2$. Together the coding neurons of a class have to contribute a fixed amount, $\sum_i r_i^2 = N B$,
-# where $B$ is what the bulk leaves to them, per neuron of the network. How many share this amount? All ways
+# neurons have to. A coding neuron of class $c$ with readouts $r\,\hat t_c$ has there the mean activation
+# $\kappa_c |t_c|\, r$, with $\kappa_c = 1 - \rho + n_c\rho$, and so it contributes $\kappa_c t_c\, r^2/N$ to
+# the outputs. Together the coding neurons of a class have to contribute a fixed amount, $\sum_i r_i^2 = N B$,
+# with
+#
+# $$
+# \kappa_c B\, t_c = y_c - T t_c - f_c ,
+# $$
+#
+# what the targets $y_c$ ask for beyond the share that the temperature lets go and the outputs $f_c$ of the
+# bulk. (The field $t_c$ cannot grow until the bulk does it alone: a little stronger, and the density would
+# rise exponentially along the branch.) How many neurons share this amount? All ways
 # in which $k$ neurons can do so have together the weight
 #
 # $$
@@ -270,8 +279,8 @@ one_curve = Finding(
 )
 one_curve.draw(
     collapse,
-    "Width alone does not order the networks (left). The ratio to the crossover orders roughly those well "
-    "above it (middle). The theory at finite width does (right). Points: sampled networks; lines: a fitted "
+    "Width alone does not order the networks (left). Over the ratio of width to crossover, those well above "
+    "one lie roughly on one curve (middle). The theory at finite width does (right). Points: sampled networks; lines: a fitted "
     "power law, the law of a flat branch, the diagonal.",
     rows=[widths, ratios, predicted],
     sampled=sampled.value,
@@ -340,12 +349,14 @@ Finding(
 # with standard normal numbers: $u$ for the neuron, $v_c$ for each class, $\xi_\mu$ for each input.
 #
 # A neuron that is active on one class and silent on the others has a conflict. The part $u$ that it needs on
-# its own class pulls the other inputs up, and the more so, the larger the neuron is. So the branch is no
-# longer flat. Its density $w(r)$ falls, more and more steeply, and in the end like $r^{-(P-n_c)}$, because
-# the range that is left to each silent input shrinks like $1/r$.
+# its own class pulls the other inputs up, and the more so, the larger the neuron is. This is a further price
+# that grows as $r^2$. The field grows until the gain pays for it as well, so that terms in $r^2$ cancel again.
+# But the branch is no longer flat. Every silent input of a large neuron is pulled up against zero, by a pull
+# in proportion to $r$, and the range that is left to its preactivation shrinks like $1/r$. So the density
+# $w(r)$ falls, more and more steeply, and in the end like $r^{-(P-n_c)}$.
 #
-# A branch that falls can hold only a finite amount, $\int w(r)\,r^2\,{\rm d}r$ per neuron, even if the
-# network is infinitely wide. The larger $\rho_b$, the steeper the branch falls, and the less it holds. Beyond
+# A branch that falls faster than $r^{-3}$ can hold only a finite amount, $\int w(r)\,r^2\,{\rm d}r$ per neuron,
+# even if the network is infinitely wide. The larger $\rho_b$, the steeper the branch falls, and the less it holds. Beyond
 # a critical overlap $\rho_b^*$ it holds less than the $B$ that the outputs demand. Something else has to
 # supply the rest, and again one large neuron is the cheapest. So below $\rho_b^*$ a crowd carries a class.
 # Above it one neuron keeps a share of the class even as $N\to\infty$, and a crowd has what is left. The
@@ -432,8 +443,9 @@ glue("shared_inputs", P1, display=False)
 #
 # ## Other nonlinearities
 #
-# **Softplus** is never quite silent. Its leak makes a coding neuron dearer the larger it is, so that $w(r)$
-# falls like $e^{-(\log r)^2}$. Here, too, the branch holds only a small part of $B$, and one neuron has the
+# **Softplus** is never quite silent: at a preactivation $z\ll0$ it leaks $e^z$. A coding neuron of size $r$ is
+# felt there as $r e^z$. To keep this small, each silent input has to go down to $z\approx-\log r$, which costs
+# $\tfrac12(\log r)^2$. So $w(r)$ falls like an exponential of $-(\log r)^2$. Here, too, the branch holds only a small part of $B$, and one neuron has the
 # rest in networks of any width. In the dual problem the minimum then lies on the edge of its domain, where no
 # solver for smooth populations finds it.
 #
@@ -717,8 +729,8 @@ Finding(
 # its crossover $N^*$ (appendix) falls: on a flat branch it is about {glue:text}`deep_crossover` for unrelated
 # inputs, and {glue:text}`alike_crossover` for overlaps of {glue:text}`alike_overlaps`. These are upper
 # bounds, and loose ones: in one layer the computed branch made $N^*$ up to {glue:text}`flat_over` times
-# smaller. Where our networks are not far below, theory's overlaps should still hold, but a class may have
-# several neurons there.
+# smaller. Where our networks are not far below, a class may have several neurons. Theory's overlaps should
+# still hold there: the kernel depends on the sum of a class's $x^2$, not on how many neurons share it.
 
 # %% tags=["hide-input"]
 overlapping = sizes.deep.overlaps
