@@ -280,8 +280,8 @@ one_curve = Finding(
 one_curve.draw(
     collapse,
     "Width alone does not order the networks (left). Over the ratio of width to crossover, those well above "
-    "one lie roughly on one curve (middle). The theory at finite width does (right). Points: sampled networks; lines: a fitted "
-    "power law, the law of a flat branch, the diagonal.",
+    "one lie roughly on one curve (middle). The theory at finite width does (right). Points: sampled "
+    "networks; lines: a fitted power law, the law of a flat branch, the diagonal.",
     rows=[widths, ratios, predicted],
     sampled=sampled.value,
     overlaps=[rho for _, rho, _ in places],
@@ -350,19 +350,19 @@ Finding(
 #
 # A neuron that is active on one class and silent on the others has a conflict. The part $u$ that it needs on
 # its own class pulls the other inputs up, and the more so, the larger the neuron is. This is a further price
-# that grows as $r^2$. The field grows until the gain pays for it as well, so that terms in $r^2$ cancel again.
-# But the branch is no longer flat. Every silent input of a large neuron is pulled up against zero, by a pull
-# in proportion to $r$, and the range that is left to its preactivation shrinks like $1/r$. So the density
-# $w(r)$ falls, more and more steeply, and in the end like $r^{-(P-n_c)}$.
+# that grows as $r^2$. The field grows until the gain pays for it as well, so that terms in $r^2$ cancel
+# again. But the branch is no longer flat. Every silent input of a large neuron is pulled up against zero, by
+# a pull in proportion to $r$, and the range that is left to its preactivation shrinks like $1/r$. So the
+# density $w(r)$ falls, more and more steeply, and in the end like $r^{-(P-n_c)}$.
 #
-# A branch that falls faster than $r^{-3}$ can hold only a finite amount, $\int w(r)\,r^2\,{\rm d}r$ per neuron,
-# even if the network is infinitely wide. The larger $\rho_b$, the steeper the branch falls, and the less it holds. Beyond
-# a critical overlap $\rho_b^*$ it holds less than the $B$ that the outputs demand. Something else has to
-# supply the rest, and again one large neuron is the cheapest. So below $\rho_b^*$ a crowd carries a class.
-# Above it one neuron keeps a share of the class even as $N\to\infty$, and a crowd has what is left. The
-# checks ask for the number of neurons that carry a class, not for this share. Zero-range processes, in which
-# particles hop between sites, condense in the same way: up to a critical density the particles spread, and
-# beyond it one site takes the excess.
+# A branch that falls faster than $r^{-3}$ can hold only a finite amount, $\int w(r)\,r^2\,{\rm d}r$ per
+# neuron, even if the network is infinitely wide. The larger $\rho_b$, the steeper the branch falls, and the
+# less it holds. Beyond a critical overlap $\rho_b^*$ it holds less than the $B$ that the outputs demand.
+# Something else has to supply the rest, and again one large neuron is the cheapest. So below $\rho_b^*$ a
+# crowd carries a class. Above it one neuron keeps a share of the class even as $N\to\infty$, and a crowd has
+# what is left. The checks ask for the number of neurons that carry a class, not for this share. Zero-range
+# processes, in which particles hop between sites, condense in the same way: up to a critical density the
+# particles spread, and beyond it one site takes the excess.
 
 # %% tags=["hide-input"]
 M, P1, rho = sizes.shared.num_neurons, sizes.shared.num_inputs, sizes.shared.overlap
@@ -443,11 +443,11 @@ glue("shared_inputs", P1, display=False)
 #
 # ## Other nonlinearities
 #
-# **Softplus** is never quite silent: at a preactivation $z\ll0$ it leaks $e^z$. A coding neuron of size $r$ is
-# felt there as $r e^z$. To keep this small, each silent input has to go down to $z\approx-\log r$, which costs
-# $\tfrac12(\log r)^2$. So $w(r)$ falls like an exponential of $-(\log r)^2$. Here, too, the branch holds only a small part of $B$, and one neuron has the
-# rest in networks of any width. In the dual problem the minimum then lies on the edge of its domain, where no
-# solver for smooth populations finds it.
+# **Softplus** is never quite silent: at a preactivation $z\ll0$ it leaks $e^z$. A coding neuron of size $r$
+# is felt there as $r e^z$. To keep this small, each silent input has to go down to $z\approx-\log r$, which
+# costs $\tfrac12(\log r)^2$. So $w(r)$ falls like an exponential of $-(\log r)^2$. Here, too, the branch
+# holds only a small part of $B$, and one neuron has the rest in networks of any width. In the dual problem
+# the minimum then lies on the edge of its domain, where no solver for smooth populations finds it.
 #
 # For $\max(0,z)^2$ the density would grow along the branch. So one neuron takes all, and the number of
 # neurons that carry a class does not grow with $N$: its exponent is zero. In the figure this zero stands as

@@ -873,9 +873,9 @@ if len(climbs) > 2:
 # A ReLU outlier can hand on its role at no cost in energy. A neuron of the bulk grows into an outlier
 # parallel to the old one, which shrinks. If one has the readouts $\bar a \cos\theta$ and the preactivations
 # $\bar z \cos\theta$ on its class, the other $\bar a \sin\theta$ and $\bar z \sin\theta$, they do together
-# what one did, $\bar a\bar z(\cos^2\theta + \sin^2\theta)$, and cost the prior as much, for every $\theta$. So there is no barrier in the
-# posterior's *density*. In the same way two outliers can change places, with a neuron of the bulk as a
-# go-between.
+# what one did, $\bar a\bar z(\cos^2\theta + \sin^2\theta)$, and cost the prior as much, for every $\theta$.
+# So there is no barrier in the posterior's *density*. In the same way two outliers can change places, with a
+# neuron of the bulk as a go-between.
 #
 # Paper A states that there is a barrier of energy. The first check below asks for it, as the paper does, and
 # does not find it. This refutes the statement for ReLU networks.

@@ -150,9 +150,9 @@ spreads = np.array([[spread(np.concatenate(each[name])).error for name in SCHEME
 carried.draw(
     figures.bars,
     "What neurons answer to the classes of training images explains most of what they answer to new digits, "
-    "far more than in lazy or untrained networks. Bars: share of the variance of single responses that the class means "
-    "on training images explain, on test images, with standard errors over networks; dots: on the training "
-    "images themselves, for learned features.",
+    "far more than in lazy or untrained networks. Bars: share of the variance of single responses that the "
+    "class means on training images explain, on test images, with standard errors over networks; dots: on "
+    "the training images themselves, for learned features.",
     values=shown[None, :, :, 1].swapaxes(1, 2),
     errors=spreads[None, :, :, 1].swapaxes(1, 2),
     groups=TITLES,
@@ -343,8 +343,8 @@ kernels = Finding(
 kernels.draw(
     figures.kernel_matrices,
     "The kernel on test images has the blocks of the classes, and those of theory. Above: samples; below: "
-    "theory; each over the 99 % quantile of its entries, 90 images. The check compares kernels whose rows and "
-    "columns have the mean zero.",
+    "theory; each over the 99 % quantile of its entries, 90 images. The check compares kernels whose rows "
+    "and columns have the mean zero.",
     **runs.kernel_panels(first),
 )
 kernels.judge(above(0.95), because="theory's shares of the codes are not those of the networks")
@@ -576,8 +576,8 @@ better.draw(
     figures.bars,
     "In linear networks the smaller variance makes the whole gain. In sigmoidal ones a better mean makes a "
     "large part of it, and most of it where pixels are divided by 255. In ReLU networks it depends on the "
-    "pixels. Bars: parts of the process's error that networks save, by their mean and by their variance, mean over draws with standard errors. A bar "
-    "below zero: a worse mean.",
+    "pixels. Bars: parts of the process's error that networks save, by their mean and by their variance, "
+    "mean over draws with standard errors. A bar below zero: a worse mean.",
     values=gained_by.mean(2),
     errors=gained_by.std(2, ddof=min(1, R - 1)) / R**0.5,
     groups=TITLES,

@@ -13,9 +13,10 @@
 # %% [markdown]
 # # Images, and reuse of features
 #
-# A code learned on a hundred natural images is almost as sharp as one learned on digits, but new images seldom
-# call it up {cite:p}`vanmeegen2025`. With all ten classes and more images, they do so more and more often. But features that serve one task need not serve another. Sigmoidal networks
-# that have learned three digits tell new digits apart less well than lazy networks do.
+# A code learned on a hundred natural images is almost as sharp as one learned on digits, but new images
+# seldom call it up {cite:p}`vanmeegen2025`. With all ten classes and more images, they do so more and more
+# often. But features that serve one task need not serve another. Sigmoidal networks that have learned three
+# digits tell new digits apart less well than lazy networks do.
 
 # %% tags=["parameters", "setup"]
 preset = "quick"  # quick, paper or full; full runs all of CIFAR-10: minutes on a GPU, days without
@@ -247,9 +248,9 @@ publish(
 # %% [markdown]
 # The feature layer has a redundant code, as published: the class profiles explain
 # {glue:text}`whole_explained:.3f` of the variance of responses to training images. In the first layer they
-# explain {glue:text}`whole_first_layer:.2f`, so that it has no code. The thousand neurons of the feature layer have
-# {glue:text}`whole_codes` different codes, and {glue:text}`whole_common:.0%` of the neurons have one of the
-# twenty commonest. The [diagnosis](your_own_activations.ipynb) of a hundred of them is:
+# explain {glue:text}`whole_first_layer:.2f`, so that it has no code. The thousand neurons of the feature
+# layer have {glue:text}`whole_codes` different codes, and {glue:text}`whole_common:.0%` of the neurons have
+# one of the twenty commonest. The [diagnosis](your_own_activations.ipynb) of a hundred of them is:
 # {glue:text}`whole_scheme`. The network misclassifies {glue:text}`whole_wrong` of 50,000 training images.
 #
 # Part of the code carries over. A share of {glue:text}`whole_right:.2f` of the responses to test images lies
@@ -313,13 +314,14 @@ Finding(
 )
 
 # %% [markdown]
-# **Does it matter where a network starts, and how it is cooled?** For the energy yes; for the sharpness of the
-# code hardly. Up to 2,000 images all energies lie within 8 % of the lowest, except that of one quench at 500
-# images. The two quenches start apart and end up to 15 % apart, at 500 and at 7,500 images, but only
+# **Does it matter where a network starts, and how it is cooled?** For the energy yes; for the sharpness of
+# the code hardly. Up to 2,000 images all energies lie within 8 % of the lowest, except that of one quench at
+# 500 images. The two quenches start apart and end up to 15 % apart, at 500 and at 7,500 images, but only
 # {glue:text}`whole_apart:.0%` apart at 50,000. There it is the cooled descents that end far higher: they had
 # no time to arrive. Even the lowest has not reached its minimum: the chain that continues it falls further by
-# {glue:text}`whole_fall:.0%`. Still, the networks at all four ends have a sharp code ({glue:text}`whole_least:.3f` to {glue:text}`whole_most:.3f` of the
-# variance explained). The test accuracies of the two quenches differ by {glue:text}`whole_between:.2f`.
+# {glue:text}`whole_fall:.0%`. Still, the networks at all four ends have a sharp code
+# ({glue:text}`whole_least:.3f` to {glue:text}`whole_most:.3f` of the variance explained). The test accuracies
+# of the two quenches differ by {glue:text}`whole_between:.2f`.
 
 
 # %% tags=["hide-input"]
@@ -669,10 +671,10 @@ glue("dimension_lazy", float(dimension[1, LAZY]), display=False)
 # lazy features are better, except that ReLU features catch up at two. Pixels are better than any of them;
 # with fifty examples learned features come close.
 #
-# Why are sigmoidal features the worst? We do not know. They have the fewest directions, but this cannot be the
-# whole reason. Responses to the new digits vary along {glue:text}`dimension_sigmoidal:.1f` directions in sigmoidal
-# networks, {glue:text}`dimension_linear:.1f` in linear and {glue:text}`dimension_relu:.1f` in ReLU networks,
-# against {glue:text}`dimension_lazy:.0f` in lazy sigmoidal ones. (The number of directions is the
+# Why are sigmoidal features the worst? We do not know. They have the fewest directions, but this cannot be
+# the whole reason. Responses to the new digits vary along {glue:text}`dimension_sigmoidal:.1f` directions in
+# sigmoidal networks, {glue:text}`dimension_linear:.1f` in linear and {glue:text}`dimension_relu:.1f` in ReLU
+# networks, against {glue:text}`dimension_lazy:.0f` in lazy sigmoidal ones. (The number of directions is the
 # participation ratio of the eigenvalues of the responses' covariance.) Linear and ReLU networks have few
 # directions, too, and beat lazy ones from ten examples on.
 #
@@ -769,8 +771,8 @@ another.judge(
 # - At the paper's size, 50,000 images and 1,000 neurons a layer, the code is as sharp as on a hundred
 #   images, and it is redundant. Networks from both starts have a sharp code. Classes that look alike share
 #   neurons there, and they are alike in the first layer, too.
-# - Features serve the task they were learned on. For new classes the features of sigmoidal networks are worse than lazy features, which are hardly more than random ones, and nothing learned here beats
-#   pixels.
+# - Features serve the task they were learned on. For new classes the features of sigmoidal networks are worse
+#   than lazy features, which are hardly more than random ones, and nothing learned here beats pixels.
 # - Theory and method are not special to digits: they also work on another data set, with other targets and
 #   with another nonlinearity.
 #

@@ -514,8 +514,8 @@ follows = Finding(
 follows.draw(
     figures.fit_panels,
     "The two-point theory can be fitted to this book's networks that descend from the prior, though an "
-    "altered theory fits even better: non-lazy ones (left) move their representations, lazy ones (right) hardly do. "
-    "Markers: one network each; lines: theory with two fitted rates; above: fit error.",
+    "altered theory fits even better: non-lazy ones (left) move their representations, lazy ones (right) "
+    "hardly do. Markers: one network each; lines: theory with two fitted rates; above: fit error.",
     columns=2,
     **panels(named),
 )
@@ -617,10 +617,9 @@ posterior.judge(standard_errors(3), because="corrections of order 1/N²")
 # - Non-lazy networks from the prior can be fitted by the equations under descent, though their weights are
 #   not small. Altered equations fit even better, so that the fit does not speak for the right ones.
 # - In the posterior it depends on the coding scheme whether a class merges: in a redundant scheme inputs of a
-#   class have little room to differ, in an analog one they stay as far apart as in the prior (sparse ones were
-#   not tried). A theory of two
-#   points does not know the scheme, and says that they stay apart in both. It is a theory of gradient descent
-#   without noise or prior, which we have not tried on these classes.
+#   class have little room to differ, in an analog one they stay as far apart as in the prior (sparse ones
+#   were not tried). A theory of two points does not know the scheme, and says that they stay apart in both.
+#   It is a theory of gradient descent without noise or prior, which we have not tried on these classes.
 #
 # **Limits.** XOR networks have 100 units per layer, not the paper's 500. The preset `quick` has fewer blobs,
 # the three digits that come with the book, and too few epochs for some networks to leave their plateau. Lazy
