@@ -14,10 +14,10 @@
 # # Adaptive kernels on images
 #
 # Does it pay to learn features? A lazy kernel stays as it is, an adaptive kernel {cite:p}`lauditi2025` learns
-# from the targets. Both are used for regression with a ridge, a number that holds the outputs back. At one
-# large ridge adaptive kernels have a much lower test loss. On natural images they have no lead at a small
-# ridge. With the best ridge for each, adaptive kernels win by a little on digits. On natural images we see no
-# gain up to 200 images.
+# from the targets. Both are used for regression with a ridge $\lambda$, which is added to the diagonal of the
+# kernel and pulls outputs towards zero. At one large ridge adaptive kernels have a much lower test loss. On
+# natural images they have no lead at a small ridge. With the best ridge for each, adaptive kernels win by a
+# little on digits. On natural images they are level with the lazy ones or slightly worse up to 200 images.
 
 # %% tags=["parameters", "setup"]
 preset = "quick"  # quick or paper
@@ -108,9 +108,9 @@ published.draw(
     "Whether learned features help depends on the ridge. Test loss on airplanes and automobiles over the "
     "number of training images: lazy kernels (dashed), and the adaptive ones that they become (solid). "
     "Blue: random features and aNBK, of erf networks; orange and brown: NTK and aNTK, of ReLU networks with "
-    "weight decay. Left: all have the same ridge. Right: each has the one that is best on other images. "
-    "The aNTK is that of networks of 64 neurons. Right: adaptive kernels as far as they are known at all "
-    "three shared ridges. Bars: standard errors over draws.",
+    "weight decay. Left: all have the same ridge. Right: each has the one that is best on other images, "
+    "adaptive kernels as far as they are known at all three shared ridges. The aNTK is that of networks of "
+    "64 neurons. Bars: standard errors over draws.",
     **drawn(pictures, COLORS),
 )
 published.judge(above(0, 3), because="the draws differ by more than the predictors")
@@ -259,9 +259,10 @@ for name, value in {"last": last.value, "last_error": last.error}.items():
 # So give each kernel the ridge at which it is best. On natural images this comparison has fewer images than
 # the one before, since it needs the adaptive kernels at all shared ridges. At the largest number for which it
 # can be made they lower the test loss by {glue:text}`bayes_own:.3f` (aNBK) and {glue:text}`rest_own:.3f`
-# (aNTK). On digits they lower it by {glue:text}`bayes_digits:.3f` and {glue:text}`rest_digits:.3f`. So we
-# reproduce the published gap at one ridge. On natural images, up to 200 of them, the gap comes from the
-# ridge, not from the features.
+# (aNTK), where a negative number is again a rise. On digits they lower it by {glue:text}`bayes_digits:.3f` and
+# {glue:text}`rest_digits:.3f`. So we reproduce the published gap at one ridge. On natural images, up to 100
+# of them for the aNBK and 200 for the aNTK, nothing is left of it where each kernel has its own ridge.
+# (Adaptive kernels choose among three ridges there and lazy ones among eleven.)
 #
 # This may change with more images. At 1,000 images the aNTK is known at the one large ridge only, which was
 # not chosen for it. There its test loss lies below that of the NTK at its best ridge by
@@ -355,15 +356,15 @@ Finding(
     size=patch_size | {"N": sizes.patches.rest_width, "γ0": 1, "λ": 0.1, "networks": sizes.patches.networks},
     panel="Paper B, Fig. 5",
     control=Control("kernel of a dense network at rest", sampled=patches.dense),
-).judge(below(0.02), because="gates are averages over a finite time")
+).judge(below(0.02), because="the slopes φ' on the way, which enter K, are averages over a finite time")
 
 # %% [markdown]
 # Do patches help? With few digits more than with many ({numref}`fig-adaptive-images-patches`). At the paper's
 # size, each kernel with its own ridge, they save 10 % (lazy) and 17 % (at rest) of the test loss with five
 # digits, and 4 % each with eighty. At one ridge networks at rest with patches are not better than dense ones
-# with eighty digits: 0.129 and 0.128. So patches help here, but not more when data are plenty, as paper B has
-# it. Two digits and patches that hold half of the image are a weak test of this. With permuted pixels patches
-# save nothing. (At preset `quick` there are too few digits for a verdict.)
+# with eighty digits: 0.129 and 0.128. So patches help here. Paper B says that they help more when data are
+# plenty; here they do not. Two digits and patches that hold half of the image are a weak test of this. With
+# permuted pixels patches save nothing. (At preset `quick` there are too few digits for a verdict.)
 #
 # Do the predictors hold for patches? They do. Sampled convolutional networks have the adaptive kernel that
 # theory predicts, and the outputs of networks at rest are those of regression with their own final kernel.
@@ -373,8 +374,8 @@ Finding(
 # - With the same ridge, adaptive and lazy kernels are regularized differently. A comparison at one ridge says
 #   as much about the ridge as about features.
 # - Each with its own ridge, adaptive kernels are ahead on digits by little. On two classes of natural images
-#   we see no gain with up to 200 images. At 1,000 the aNTK, at one ridge not chosen for it, is level with the
-#   best NTK.
+#   they are level with lazy ones or slightly worse, with up to 200 images. At 1,000 the aNTK, at one ridge
+#   not chosen for it, is level with the best NTK.
 # - Neither predictor is special to dense networks. With a neuron's responses at all positions in place of
 #   one, they predict convolutional networks as well.
 #

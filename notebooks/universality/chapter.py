@@ -89,6 +89,7 @@ described = Finding(
 )
 missed = [name for name, fit in fits.items() if fit.error >= DESCRIBED]
 where = f"in all of these networks but {' and '.join(missed)}" if missed else "whatever the architecture"
+where += ", over the window that paper C fits"
 described.draw(
     figures.fit_panels,
     f"Two rates describe how two points move apart, {where}. H is the squared distance of the "
@@ -173,9 +174,10 @@ print(f"squared distance at the end: {H[-1]:.3f}, in theory {predicted:.3f}, at 
 # H^* = \frac{-C + \sqrt{C^2 + 4\rho |dy|^2}}{2\rho} .
 # $$ (eq-two-point-final)
 #
-# The curve {eq}`eq-two-point-invariant` has three fixed points. Only $H^*$ is stable and can be reached.
-# Another has negative $H$. The third is the origin, a saddle, near which a network with small weights waits.
-# From small initial weights training ends at $H^* \to \sqrt{\eta_h/\eta_y}\,|dx||dy|$, set by the data
+# On the curve {eq}`eq-two-point-invariant` the flow has three fixed points. Only $H^*$ is stable and can be
+# reached. Another has negative $H$. The third is the origin, a saddle, near which a network with small
+# weights waits. From small initial weights training ends at $H^* \to \sqrt{\eta_h/\eta_y}\,|dx||dy|$, set by
+# the data
 # (*rich*). From large ones it ends at $H^* \to H_0 - Q_0/(\rho H_0)$, set by the draw of the weights
 # (*lazy*), if this is positive, and else at the small $|dy|^2/C$.
 
@@ -314,11 +316,11 @@ Finding(
 # %% [markdown]
 # ### What the mark does not tell
 #
-# The fits say that the *variables* are the right ones. Are the *equations* right, too? We alter them in one
-# place, as the authors do, and fit again: $\dot H$ doubled, $\dot Q$ doubled, the second term of $\dot Q$
-# dropped, or that of $\dot w$ with the wrong sign. On default networks the altered equations mostly stay
-# below the mark of 5 % as well. A fit below the mark therefore supports the variables, but not these
-# equations.
+# The fits say that two rates and three *variables* are enough. Are the *equations* the right ones? We alter
+# them in one place, as the authors do, and fit again: $\dot H$ doubled, $\dot Q$ doubled, the second term of
+# $\dot Q$ dropped, or that of $\dot w$ with the wrong sign. On default networks the altered equations mostly
+# stay below the mark of 5 % as well. A fit below the mark therefore does not speak for these equations. (Nor
+# have we tried other variables.)
 #
 # The ratio of the errors, altered over right, tells more. On default networks of the paper's width a
 # doubled $\dot H$ fits worse in each network, by a factor of about two, and the other alterations by about
@@ -475,7 +477,7 @@ if "convolution" in networks:
 #
 # We train the default network from small to large initial weights. From small ones it waits at the saddle:
 # the loss has a plateau. To measure the wait we divide the time at which $H$, $Q$ or the loss has covered a
-# tenth of its way by the time at which it has covered nine tenths. We call this ratio the share of the way
+# tenth of its way by the time at which it has covered nine tenths. We call this ratio the share of the time
 # that is spent waiting. It is 0.046 for an exponential decay and 1 for a step. A curve with a ratio above
 # their geometric mean, 0.21, is nearer to a step, and we say that it waits.
 
@@ -493,7 +495,7 @@ Q0 = [network.trajectory()[1, 0] for network in (*series, large)]
 of_gains = {"size": {"N": N, "L": 20, "networks": 1}, "panel": "Paper C, Fig. 3"}
 plateau = Finding(
     "C2",
-    f"share of the way that is spent waiting, gain {sizes.gains[0]}",
+    f"share of the time that is spent waiting, gain {sizes.gains[0]}",
     headline=True,
     sampled=waits[0, :3],
     over=WAYS[:3],
@@ -523,18 +525,18 @@ plateau.draw(
 plateau.judge(above(runs.STEP_LIKE), because="no plateau at this width")
 
 # %% [markdown]
-# From large weights the loss should fall at once. How large is large? By the scaling above, a pair behaves
-# as if its targets were the same, and does not wait, if its outputs start much farther apart than the
-# targets, $Q_0 \gg |dy|^2$. The largest gains of paper C's Table 1 do not reach this in networks of twenty
-# layers: there $Q_0$ is at most {glue:text}`largest_Q0`, for $|dy|^2 = 0.5$. At those gains the network
-# still waits, though less than at small ones. Only from far larger weights does the loss fall at once. Long
-# before, at the largest gains of the table, the fit has ceased to follow $H$.
+# From large weights the loss should fall at once. How large is large? By the scaling above, a pair behaves as
+# if its targets were the same, and does not wait, if its outputs start much farther apart than the targets,
+# $Q_0 \gg |dy|^2$. The largest gains of paper C's Table 1 do not reach this in networks of twenty layers:
+# there $Q_0$ is at most {glue:text}`largest_Q0`, for $|dy|^2 = 0.5$. At the largest of them the network still
+# waits. Only from far larger weights does the loss fall at once. Long before, at the largest gain of the
+# table, the fit has ceased to follow $H$.
 
 # %% tags=["hide-input"]
 glue("largest_Q0", f"{max(Q0[:-1]):.1g}", display=False)
 Finding(
     "C2",
-    f"share of the way that is spent waiting, gain {sizes.gains[-1]}",
+    f"share of the time that is spent waiting, gain {sizes.gains[-1]}",
     sampled=waits[-1, :3],
     over=WAYS[:3],
     control=Control(f"gain {sizes.gains[0]}", sampled=waits[0, :3]),
@@ -548,7 +550,7 @@ curves = [runs.remaining(runs.difference_loss(each.trajectory(), each.dy2)) for 
 share = np.linspace(0, 1.2, 121)
 at_once = Finding(
     "C2",
-    f"share of the way that is spent waiting, gain {runs.LARGE_GAIN:g}",
+    f"share of the time that is spent waiting, gain {runs.LARGE_GAIN:g}",
     sampled=large_waits[1:],
     over=WAYS[1:],
     figure="plateaus",
@@ -897,7 +899,7 @@ Finding(
 #
 # - In one network each of the paper's width, three numbers and two rates describe how two nearby points move
 #   apart, in all architectures tried, to 5 % over the paper's window, and to 17 % up to the end of training.
-#   That is evidence for the variables. For the equations it is weaker: altered ones pass the same mark, and
+#   These variables are enough. That does not make the equations right: altered ones pass the same mark, and
 #   only the ratio of errors tells them from the right ones. So it is with the loss, which an exponential and
 #   a step also fit to 5 % in all dense architectures.
 # - The theory needs representations that start close. It degrades at large weights and in early layers, and

@@ -83,8 +83,8 @@ publish(
     "evidence",
     caption=f"A layer that is {found.scheme}, and the two numbers that decide (orange) among those of its "
     "rotations (gray): the share of the differences between classes that two levels per class explain, and "
-    "the fraction of neurons that carry them. A redundant layer stands out in the first, a sparse one in the "
-    "second. Left: the layer, neurons sorted by their code.",
+    "the fraction of neurons that carry them. A redundant layer lies far to the right of its rotations in "
+    "the first, a sparse one far to the left in the second. Left: the layer, neurons sorted by their code.",
     tail=f"N = {len(found.codes)}, P = {len(labels)}. In none of the papers.",
     **runs.shown(activations, labels, found),
 )
@@ -119,9 +119,9 @@ print(diagnose(phi, digits.labels).verdict)
 # A rotation replaces each neuron by a mixture of all neurons. It leaves the kernel as it is and dissolves
 # codes. We rotate only what differs from the average neuron, since otherwise every ReLU layer would stand
 # out. A layer is called *redundant* if codes explain more of it than of its rotations, and *sparse* if fewer
-# neurons carry it. It is *analog* if it cannot be told from its rotations although a redundant or a sparse
-# layer of this size would stand out. Layers that are too small, and classes that differ no more than random
-# groups, are *undecided*, as is everything else. The thresholds are in the docstring of
+# neurons carry it than carry any of them. It is *analog* if it cannot be told from its rotations although a
+# redundant or a sparse layer of this size would stand out. Layers that are too small, and classes that differ
+# no more than random groups, are *undecided*, as is everything else. The thresholds are in the docstring of
 # {py:func}`~coding_schemes.diagnosis.diagnose`.
 #
 # Neurons that respond to no input are *dead*. Strong weight decay leaves many of them, and then few neurons

@@ -168,8 +168,8 @@ if solution is not None:
 # We sampled small networks that learned the toy task, at several widths, numbers of inputs and temperatures.
 # Half of them were cooled from the prior, half started in theory's solution. The diagnosis of each says
 # whether it has the scheme of its nonlinearity. All have one hidden layer, and targets as in the paper:
-# $y_- = 0$ for linear networks, ½ for sigmoidal and −½ for ReLU ones. The ring marks your $N$, $P$ and $T$,
-# on a map of another task.
+# $y_- = 0$ for linear networks, ½ for sigmoidal and −½ for ReLU ones. The ring marks your $N$ and
+# $T$ in the panel of the nearest $P$, on a map of another task.
 
 # %% tags=["hide-input"]
 stored = maps.stored()
