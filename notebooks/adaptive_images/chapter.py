@@ -259,9 +259,9 @@ for name, value in {"last": last.value, "last_error": last.error}.items():
 # So give each kernel the ridge at which it is best. On natural images this comparison has fewer images than
 # the one before, since it needs the adaptive kernels at all shared ridges. At the largest number for which it
 # can be made they lower the test loss by {glue:text}`bayes_own:.3f` (aNBK) and {glue:text}`rest_own:.3f`
-# (aNTK), where a negative number is again a rise. On digits they lower it by {glue:text}`bayes_digits:.3f` and
-# {glue:text}`rest_digits:.3f`. So we reproduce the published gap at one ridge. On natural images, up to 100
-# of them for the aNBK and 200 for the aNTK, nothing is left of it where each kernel has its own ridge.
+# (aNTK), where a negative number is again a rise. On digits they lower it by {glue:text}`bayes_digits:.3f`
+# and {glue:text}`rest_digits:.3f`. So we reproduce the published gap at one ridge. On natural images, up to
+# 100 of them for the aNBK and 200 for the aNTK, nothing is left of it where each kernel has its own ridge.
 # (Adaptive kernels choose among three ridges there and lazy ones among eleven.)
 #
 # This may change with more images. At 1,000 images the aNTK is known at the one large ridge only, which was

@@ -220,9 +220,9 @@ Finding(
 # posterior. {eq}`eq-adaptive-predictor` predicts their mean output; its kernel is called the adaptive
 # Bayesian kernel, aNBK. The others are trained by gradient flow on the squared error, with weight decay
 # $\lambda$ or without. For all weights $\theta$ together the flow is $\dot\theta = \gamma_0^2 N \sum_\mu
-# (y_\mu - f(x_\mu))\, \nabla f(x_\mu) - \lambda\theta$. We say that a network is *at rest* when training with weight decay has ended. With
-# weight decay and a homogeneous nonlinearity (linear, ReLU) a network with one hidden layer has, at every
-# fixed point, the outputs
+# (y_\mu - f(x_\mu))\, \nabla f(x_\mu) - \lambda\theta$. We say that a network is *at rest* when training with
+# weight decay has ended. With weight decay and a homogeneous nonlinearity (linear, ReLU) a network with one
+# hidden layer has, at every fixed point, the outputs
 #
 # $$
 # f(x) = k(x)^\top (K + 2\lambda)^{-1} y,
@@ -361,11 +361,11 @@ for name, value in numbers.items():
 #
 # At finite $N$ the output varies from network to network with the variance $c/N$. Theory gives $c$ as well:
 # it is the variance of one neuron's contribution, reduced because the other neurons respond to it
-# ({numref}`fig-adaptive-kernels-variance`). It falls with $\gamma_0$, because readouts are smaller then. That is
-# no effect of learning: an untrained network has $c = \langle\phi^2\rangle/\gamma_0^2$, which falls as well.
-# At the same $\gamma_0$ the learned networks here vary *more* than untrained ones. We test mean and variance
-# on random inputs, labeled by the sign of a linear teacher. A network's readouts are Gaussian once its
-# preactivations are given, so we integrate the readouts out and sample the preactivations alone.
+# ({numref}`fig-adaptive-kernels-variance`). It falls with $\gamma_0$, because readouts are smaller then. That
+# is no effect of learning: an untrained network has $c = \langle\phi^2\rangle/\gamma_0^2$, which falls as
+# well. At the same $\gamma_0$ the learned networks here vary *more* than untrained ones. We test mean and
+# variance on random inputs, labeled by the sign of a linear teacher. A network's readouts are Gaussian once
+# its preactivations are given, so we integrate the readouts out and sample the preactivations alone.
 
 # %% tags=["hide-input"]
 random = runs.teacher_task(P, 3 * P // 2, 50, seed)
