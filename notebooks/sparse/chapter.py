@@ -143,10 +143,18 @@ print("their activations on the classes, over √N:", predicted.outlier_preactiv
 # $$ (eq-sparse-outlier)
 #
 # Here $y_c$ is the target of class $c$, $\langle\phi\rangle_c$ the bulk's mean activation on it, and $T\,t_c$
-# what the outputs miss. Nothing about the outliers is guessed. The field minimizes a convex function under
-# the constraint $h(\hat a) \le 1$ for all $\hat a$. Each direction in which the constraint is active at the
-# minimum has an outlier, whose squared size is the Lagrange multiplier. Corrections of relative order $1/N$
-# and $1/P$ are ours (`relu.finite_size`); {cite:t}`vanmeegen2025` take $N, P\to\infty$ and $T\to0$.
+# what the outputs miss. Nothing about the outliers is guessed. The field minimizes the convex function
+#
+# $$
+# D(t) = \max_a E(a) + \sum_c w_c \bigl( \tfrac12 T |t_c|^2 - y_c\cdot t_c \bigr)
+# $$ (eq-sparse-dual)
+#
+# under the constraint $h(\hat a) \le 1$ for all $\hat a$. Each direction $\hat a_i$ in which the constraint
+# is active at the minimum has an outlier, and the Lagrange multiplier is its squared size: with $\tfrac12
+# |\bar a_i|^2\, (h(\hat a_i) - 1)$ added to $D$ for each, setting the derivative with respect to $t_c$ to zero
+# gives the second line. The first says that $h$ has a maximum of height 1 in this direction. Corrections of
+# relative order $1/N$ and $1/P$ are ours (`relu.finite_size`); {cite:t}`vanmeegen2025` take $N, P\to\infty$
+# and $T\to0$.
 #
 # ### Why is any outlier there at all?
 #
@@ -329,9 +337,11 @@ Finding(
 # ## Size, and variation within a class
 #
 # In theory an outlier's readout and preactivation grow as $\sqrt N$ in wide networks. The check takes the
-# exponents that theory has between the sizes sampled. An outlier's activity is the same on all inputs
-# of its class, up to noise of order one. So its coefficient of variation (CV, standard deviation over mean)
-# falls as $1/\sqrt N$ in wide networks, and faster in narrow ones. Theory at finite $N$ predicts its value.
+# exponents that theory has between the sizes sampled. An outlier's activity is nearly the same on all inputs
+# of its class. The outputs hold it in place, since it carries the class alone, and what scatter the
+# temperature and the bulk leave does not grow with $N$. So its coefficient of variation (CV, standard
+# deviation over mean) falls as $1/\sqrt N$ in wide networks, and faster in narrow ones. Theory at finite $N$
+# predicts its value.
 
 # %% tags=["hide-input"]
 M = sizes.squared.num_neurons
@@ -430,7 +440,7 @@ Finding(
 # runs in coordinates in which all weights have the same prior variance. In paper A's equation readouts move
 # faster by a factor $P$, which changes the times but not the posterior. The same run takes $P$ times as many
 # steps there, and we repeat it with smaller networks. **Zero loss** is the first time at which the squared
-# error is within twice its later mean. The **final scheme** is there when the number of outliers has become
+# error falls below twice its later mean. The **final scheme** is there when the number of outliers has become
 # three for good.
 
 # %% tags=["hide-input"]
@@ -504,7 +514,7 @@ films.publish_animation(
 at_unit = dict(vars(sizes.unit))
 few = at_unit.pop("num_neurons")
 smaller = Posterior(runs.toy(few, seed=seed), Network(1, few, "relu"), T)
-faster = runs.coarsen(jax.random.fold_in(key, 9), smaller, mobility="unit", **at_unit)
+faster = runs.coarsen(jax.random.fold_in(key, 90), smaller, mobility="unit", **at_unit)
 glue("few", few, display=False)
 for name, where, run, width in (("", "", coarse, narrow), ("unit_", " at the paper's mobility", faster, few)):
     ended = np.median(run.final) == run.times[-1]
@@ -565,11 +575,13 @@ Finding(
 # outliers grows as more neurons leave the bulk. Once every class has one, there are too many, or some are
 # shared by several classes. Then their number falls.
 #
-# Is a copy really free of energy? We split the outlier of one class in two in theory's network, and sample
-# on. The energy stays what it was, to {glue:text}`copy_error` of a nat per input or so, the error of the
-# check. The entropy of a copy is {glue:text}`copy_entropy` nats per input or more, by theory. For the squared
-# ReLU (below) the same split would cost two nats per input at leading order, by theory. So most of what a
-# copy costs is entropy: neurons wander until they meet the bulk, which has many more states.
+# Is a copy really free of energy? We split the outlier of one class in two in theory's network, at the
+# smallest of our widths, and sample on. The energy stays what it was, to {glue:text}`copy_error` of a nat per
+# input or so, the error of the check. The entropy of a copy is {glue:text}`copy_entropy` nats per input or
+# more, by theory. For the squared ReLU (below) the same split would cost two nats per input at leading order,
+# by theory. So most of what a copy costs is entropy. Only the sum of the copies' contributions is fixed. At
+# no cost in energy one grows as the other shrinks, until the smaller one reaches the bulk, which has many
+# more states, and stays there. This is how copies merge.
 #
 # ## What decides their number
 #
@@ -589,11 +601,11 @@ Finding(
 # \int_{\rm bulk} e^{P E(a)}\,{\rm d}a$.
 #
 # This number is an order of magnitude only. At $N = P = 100$ it is far below one for $y_- = 0.1$. It is about
-# {glue:text}`room_some` at $0.3$ and {glue:text}`room_many` at $0.6$, which says no more than "many"; there
-# it vanishes only in larger networks ({glue:text}`room_large` at $N = P = 500$). Where $n_{\rm more}$ is far
-# below one, samples should have theory's number of outliers. In the short runs of preset `quick` not all of
-# them do, and at several seeds this check fails. Where $n_{\rm more}$ is far above one, the number of
-# outliers is not fixed. What outliers carry together is fixed, so that the more there are the smaller is
+# {glue:text}`room_some` at $0.3$ and {glue:text}`room_many` at $0.6$; at $0.6$ it vanishes only in larger
+# networks ({glue:text}`room_large` at $N = P = 500$). Where $n_{\rm more}$ is far below one and there is no
+# family, samples should have theory's number of outliers. In the short runs of preset `quick` not all of them
+# do, and at several seeds this check fails. In a family, or where $n_{\rm more}$ is far above one, the number
+# of outliers may vary. What outliers carry together is fixed, so that the more there are the smaller is
 # each. Some are then too small to be told apart from the bulk, and are not counted. Near $y_- = 1$ a single
 # neuron that answers to everything is all that is counted.
 #
@@ -639,7 +651,7 @@ number = Finding(
 )
 number.draw(
     figures.curves,
-    "The number of outliers is theory's where they are unique, and is not fixed where they form families. "
+    "The number of outliers is theory's where they are unique, and may vary where they form families. "
     "Lines: fewest outliers and dimension of the family in theory; markers: mean and standard deviation over "
     "samples from two starts.",
     x=grid,
@@ -815,22 +827,22 @@ Finding(
 # ## Three hidden layers
 #
 # For deeper ReLU networks there is no theory yet; we look at samples. {cite:t}`vanmeegen2025` show one
-# network with $L = 3$, $N = P = 100$: two outliers in the first layer, for the two small classes, several
-# that share classes in the second, and three in the feature layer.
+# network with $L = 3$, $N = P = 100$: two outliers in the first layer, for the two small classes, several for
+# one class in the second, and three in the feature layer.
 #
 # How many outliers one finds depends on how one counts, and a threshold such as $1/\sqrt N$ changes with $N$
-# itself. So we count the neurons of at least half of the strongest one's activity on a class. And we ask how
-# many neurons *carry* a class: the participation ratio $(\sum_i m_i^2)^2 / \sum_i m_i^4$ of the class means
-# $m_i$ of the activations, which is 1 for a single neuron and $N/3$ for a Gaussian cloud. The second measure
-# counts what the bulk does, too, so that it is above 1 even where each class has one strong neuron.
+# itself. So we count the neurons whose activity on a class is at least half of the strongest neuron's. And we
+# ask how many neurons *carry* a class: the participation ratio $(\sum_i m_i^2)^2 / \sum_i m_i^4$ of the class
+# means $m_i$ of the activations, which is 1 for a single neuron and $N/3$ for a Gaussian cloud. The second
+# measure counts what the bulk does, too, so that it is above 1 even where each class has one strong neuron.
 #
 # All networks are cooled from the prior. To see whether the runs are just too short for copies to merge, we
 # then merge the outliers of each code in the feature layer into one, in half of the networks. Both halves run
 # on. We do so with as many inputs as neurons, and with four times as many.
 #
 # The last two checks ask in how many networks each of four statements about the layers holds: two outliers in
-# the first layer, for the small classes; outliers that share a class in the second; one code for each class
-# in the feature layer; kernels whose blocks grow from layer to layer.
+# the first layer, for the small classes; several outliers for one class in the second; one code for each
+# class in the feature layer; kernels whose blocks grow from layer to layer.
 
 # %% tags=["hide-input"]
 settings = vars(sizes.deep) | {"temperature": T, "seed": seed}
@@ -985,16 +997,18 @@ for each, place in ((first, "as many inputs as neurons"), (many, "four times as 
 # {glue:text}`single` networks have exactly one strong neuron for each class, as the published one has, and
 # with four times as many inputs {glue:text}`single_many`. At paper size such a network stands in the first
 # figure of this section. So the published network is one that occurs. On average there are more neurons to a
-# code, whether one counts those that carry a class or only those of at least half of the strongest one's
+# code, whether one counts those that carry a class or only those with at least half of the strongest neuron's
 # activity. Are the runs just too short for copies to merge? No. Rotating all outliers of a code into one
 # lowers the participation to {glue:text}`at_start`. That is not one: the bulk, and neurons too weak to count
 # as outliers, have a share. With as many inputs as neurons it then rises again.
 #
 # How many neurons share a code depends on the number of inputs, for the following reason. With one hidden
 # layer a copy has to be silent on each of the $P - n_c$ inputs of other classes, which costs entropy of order
-# $P$. In a deep network the layer below makes the inputs of a class alike. A copy is then silent on a class
-# as a whole, which costs only a logarithm of $n_c$. Up to a certain width, the crossover width, one neuron
-# carries a class, and beyond it many share it. This width grows with $P$
+# $P$. In a deep network the layer below makes the inputs of a class alike. A neuron that is silent on one of
+# them is then likely to be silent on the others. The probability to be silent on all $n_c$ falls only as a
+# power of $n_c$, and the price of a copy is the logarithm of that. Against this price stand the many ways in
+# which the neurons of a wide network can share a class. So there is a crossover width up to which one neuron
+# carries a class and beyond which many share it. It grows with the price, and so with $P$
 # ([condensation](condensation.ipynb)).
 #
 # ## What to take away
