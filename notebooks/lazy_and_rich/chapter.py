@@ -73,10 +73,10 @@ publish(
     figures.kernels_and_neurons,
     "kernels_and_neurons",
     caption="One kernel, three codes. Above: what each network's kernel has learned, centered and scaled to "
-    "one length, green where inputs have become more alike and purple where less. Below (blue above zero, "
-    "red below): the ten neurons that tell the classes apart best and thirty others, ordered by what they "
-    "say about the classes. Linear neurons answer by degrees, sigmoidal ones fully to one class or the "
-    "other, and two ReLU neurons do the work.",
+    "one length, green where inputs have become more alike than others and purple where less so. Below "
+    "(blue above zero, red below): the ten neurons that tell the classes apart best and thirty others, "
+    "ordered by what they say about the classes. Linear neurons answer by degrees, sigmoidal ones fully to "
+    "one class or the other, and two ReLU neurons do the work.",
     tail=f"One sample of each, inputs sorted by class. N = P = {N}, T = {T:g}. Paper A, Fig. 1e.",
     counterparts=["A 1e"],
     kernels=[runs.learned_kernel(rich[scheme], phi) for scheme, phi in one_sample.items()],
@@ -91,7 +91,8 @@ publish(
 # Try it: a few lines sample a sigmoidal network in either scaling, lazy and non-lazy (both are explained
 # below), and print which share of its neurons tell three classes apart. The share is a participation ratio,
 # also defined below, but without the correction for random features. With three classes random features alone
-# reach one half, so 50 % means that nothing was learned.
+# reach one half: the two differences between the three means are Gaussian over neurons. So 50 % in a
+# sigmoidal network means that nothing was learned.
 
 # %%
 import jax
@@ -224,9 +225,9 @@ angle = Finding(
 )
 angle.draw(
     figures.scaling_plot,
-    "Features and readout stay aligned at any width in non-lazy networks (color). In lazy ones (gray) they "
-    "do so no more than a slight bias among random features needs. Markers: samples with standard errors; "
-    "lines: fitted power laws; dashed: theory of the linear network.",
+    "Features and readout stay aligned at any width in non-lazy networks (color). In lazy ones (gray) the "
+    "alignment falls with the width: a slight bias among many random features is enough. Markers: samples "
+    "with standard errors; lines: fitted power laws; dashed: theory of the linear network.",
     ylabel=r"cosine $\langle y_\mu \cos\theta_\mu \rangle$",
     **drawn(0),
 )
@@ -315,10 +316,11 @@ Finding(
 # {glue:text}`alignment_lazy:.2f` at most: what one lazy network has learned is buried in its noise.
 #
 # How much does this say? With two classes, little more than that all three have learned the labels. Once the
-# means are removed, one matrix is left, $yy^{\mathsf T}$ without its mean, whatever the two kinds of entries
-# were. The kinds do differ. The kernel of a linear network becomes negative between the classes, that of a
-# ReLU network cannot. With the means left in, the least similar pair has the cosine
-# {glue:text}`alignment_whole:.2f`.
+# means are removed, one matrix is left, $yy^{\mathsf T}$ without its mean, whatever the three kinds of
+# entries were, those within either class and between the two. So a cosine near one can fail only by noise, as
+# it does in lazy networks. The kinds of entries do differ. The kernel of a linear network becomes negative
+# between the classes, that of a ReLU network cannot. With the means left in, the least similar pair has the
+# cosine {glue:text}`alignment_whole:.2f`.
 #
 # The neurons are another matter. Let $d_i$ be the difference of a neuron's mean activations on the two
 # classes, and $c_i = d_i^2 - \langle d^2\rangle_{\rm prior}$ what the neuron adds to the learned part of the
@@ -549,8 +551,9 @@ def cosines(values, errors, points, groups, names, titles, colors):
 
 frame.draw(
     cosines,
-    "Class means form a regular simplex (gray line) where classes have equal size, and none where they do "
-    "not. Markers: means over networks with standard errors; dashes: theory.",
+    "Class means form a regular simplex (gray line) where classes have equal size. Where they do not, those "
+    "of linear and ReLU networks are far from it, and those of sigmoidal ones near. Markers: means over "
+    "networks with standard errors; dashes: theory.",
     values=np.stack([equal.value, unequal.value]).reshape(2, 3, 3),
     errors=np.stack([equal.error, unequal.error]).reshape(2, 3, 3),
     points=np.stack([theory_equal, theory_unequal]).reshape(2, 3, 3),
@@ -594,19 +597,21 @@ for name, pair in (("linear", theory_unequal[:3]), ("sigmoidal", theory_unequal[
 # holds for any network, and so it says nothing about learning. With a half, a quarter and a quarter of the
 # inputs, as in paper A's own task, the frame is not regular. In linear networks theory predicts the cosine
 # {glue:text}`linear_large` between the large class and a small one, and {glue:text}`linear_small` between the
-# small ones; ReLU networks have nearly the same. Most inputs pull for the contrast between the large class
-# and the others. So the readouts grow along this contrast, and the features along it can stay smaller. The
-# means of the two small classes then point further apart. Sigmoidal features are bounded, and their frame is
-# almost regular: theory predicts {glue:text}`sigmoidal_large` and {glue:text}`sigmoidal_small`. At this width
-# sigmoidal networks miss theory's deviation from $-\tfrac12$ by up to {glue:text}`frame_off:.0%` of it.
+# small ones; ReLU networks have nearly the same. All inputs pull for the contrast between the large class and
+# the others, only a half of them for that between the small ones. So readouts grow most along the former.
+# Outputs are readouts times features, and so the features along it can stay smaller. What is left of the
+# means of the small classes is mostly the difference between them, and they point further apart. Sigmoidal
+# features are bounded, and their frame is almost regular: theory predicts {glue:text}`sigmoidal_large` and
+# {glue:text}`sigmoidal_small`. At this width the deviations of sigmoidal networks from $-\tfrac12$ differ
+# from theory's by up to {glue:text}`frame_off:.0%`.
 #
 # ## Neural collapse with a number
 #
 # Does the variability within classes vanish? In the posterior it does not, and theory says how much of it
 # stays. Given its readouts $a$, a neuron's activations on the inputs of class $c$ are independent draws from
-# one density. Their variance is $L''(a\cdot t_c)$. Here $L(s)$ is the logarithm of the prior's mean of
-# $e^{s\phi(z)}$ ([chapter on redundant coding](redundant.ipynb)), and $t_c$ says how hard class $c$ pulls
-# ([primer](../book/primer.md)). $V_c$ is the mean over the neurons' readouts,
+# one density. Their variance is $L''(a\cdot t_c)$. Here $L(s)$, $\log g$ in other chapters, is the logarithm
+# of the prior's mean of $e^{s\phi(z)}$ ([chapter on redundant coding](redundant.ipynb)), and $t_c$ says how
+# hard class $c$ pulls ([primer](../book/primer.md)). $V_c$ is the mean over the neurons' readouts,
 #
 # $$
 # V_c = \big\langle L''(a\cdot t_c) \big\rangle_a .
@@ -704,9 +709,11 @@ glue("contraction_off", ", ".join(f"{each:+.0f}".replace("-", "−") for each in
 # by {glue:text}`contraction_off` % in classes 0, 1 and 2.
 #
 # Do networks trained *without* noise keep the posterior's variance, too? We train sigmoidal networks with one
-# hidden layer by Adam with a weight decay of $1/P$ on all weights, apart from the gradient. (So two things
-# change. The noise is gone, and the decay is much stronger than the posterior's prior, which as a weight
-# decay on the same mean loss would be $T/(NP)$ for hidden weights and $T/N$ for readouts.) The *decay time*
+# hidden layer by Adam on the mean squared error, with a decoupled weight decay of $1/P$ on all weights: each
+# step also takes a share of every weight away, beside Adam's rescaled gradient. (So three things change. The
+# noise is gone; the gradient is rescaled, so that the decay is no penalty on a loss; and the decay is much
+# stronger than the posterior's prior, which under plain gradient descent on this loss would be a decay of
+# $T/(NP)$ for hidden weights and $T/N$ for readouts.) The *decay time*
 # is the time in which the decay alone shrinks a weight to $1/e$ of its value. We train for several decay
 # times.
 
@@ -755,10 +762,12 @@ for name, value in (("left", last.value / closed), ("left_prior", last.value / b
 # %% [markdown]
 # They do not. Training fits the targets within a fraction of a decay time. Then the variance falls. After
 # {glue:text}`decay_times` decay times classes 0, 1 and 2 have {glue:text}`left` of the posterior's variance.
-# The small classes lose most of theirs, and the large class keeps more; its variance can even rise again. How
-# much it keeps, and when it is lowest, depends on the learning rate of Adam. In the posterior weights decay,
-# too, and noise restores the differences within a class. Whether the missing noise or the stronger decay
-# makes the difference here we have not tested: for that, the decay would have to be the posterior's.
+# The small classes lose most of theirs, and the large class keeps more; its variance can even rise again.
+# (By symmetry the two small classes keep as much. At preset `paper` their numbers differ by five standard
+# errors, which from so few networks are probably too small.) How much is left, and when it is lowest, depends on the learning
+# rate of Adam. In the posterior weights decay, too, and noise restores the differences within a class.
+# Whether the missing noise or the stronger decay makes the difference here we have not tested: for that, the
+# decay would have to be the posterior's.
 #
 # ## What to take away
 #

@@ -18,7 +18,7 @@
 # called a **scheme** in this chapter; all four are redundant. We see these four as well, in networks that are
 # cooled to a low temperature at once. But if their neurons are given a way to change their codes, some of the
 # codes vanish, above all those of a single class. They were frozen in while the network cooled. In
-# equilibrium there are fewer schemes, and one convex problem predicts them.
+# equilibrium at low temperature there are fewer schemes, and one convex problem predicts them.
 
 # %% tags=["parameters", "setup"]
 preset = "quick"  # quick or paper
@@ -93,9 +93,9 @@ drawn = [
 publish(
     two_rows,
     "panels",
-    caption="Four schemes above, fewer below. Activations of all neurons, sorted by code, which the strip "
-    f"on the left names. Above: a network put from the prior at T = {COLD:g} at once. Below: the same "
-    f"network at T = {T:g}, after its neurons could change their codes.",
+    caption="Four schemes above, fewer below; codes of a few neurons do not count. Activations of all "
+    "neurons, sorted by code, which the strip on the left names. Above: a network from the prior, set to "
+    f"T = {COLD:g} at once. Below: the same network at T = {T:g}, after its neurons could change their codes.",
     tail=f"N = P = {N}. Paper A, supplement E; paper A′, Fig. 5A–D.",
     counterparts=["A supplement E, transitions", "A′ 5a", "A′ 5b", "A′ 5c", "A′ 5d"],
     activations=[[phi for phi, _ in row] for row in drawn],
@@ -212,8 +212,9 @@ Finding(
 #
 # which is convex: there is *one* solution for every $T$ and $y_-$. It changes continuously with both, and so
 # does $p(a)$. Along $y_-$ at low $T$ codes join with shares that grow from zero, and leave with shares that
-# fall to zero. Only where two maxima merge does a code lose a finite share at once. This happens towards the
-# *critical temperature* $T_c$, above which all neurons form one group. It has a section of its own below.
+# fall to zero. Only where two maxima merge does a code lose a finite share at once: its neurons are where
+# they were, but count as those of the other maximum. This happens towards the *critical temperature* $T_c$,
+# above which all neurons form one group. It has a section of its own below.
 
 # %% tags=["hide-input"]
 fine = np.linspace(0.1, 0.5, 21)
@@ -359,8 +360,8 @@ drawn = np.maximum(curves.max(0), cooled.mean(1).max(0)) > 0.015
 publish(
     figures.curves,
     "cooling",
-    caption="Frozen codes are codes of a higher temperature. Networks cooled step by step (markers, from "
-    "right to left, with the scatter over networks) follow the equilibrium shares (lines) near the critical "
+    caption="The frozen code 1-0-0 is one of a higher temperature. Networks cooled step by step (markers, "
+    "from right to left, with the scatter over networks) follow the equilibrium shares (lines) near the critical "
     "temperature, and then keep 1-0-0, which equilibrium gives up. Far above it the activations of all "
     "neurons lie close to one half, and their codes are chance.",
     tail=f"y₋ = 0.1, N = P = {S}, critical temperature {runs.critical_temperature(S, 0.1):.2f}, "
@@ -378,10 +379,11 @@ publish(
 
 # %% [markdown]
 # How slowly would one have to cool? We cool networks under Langevin dynamics from $T = 0.3$ to 0.01 within a
-# time $\tau$. Then we count the neurons that hold a code of one class, beyond those of equilibrium: the
-# *frozen share*. The hidden weights have mobility one, which sets the unit of time. Readouts have either
-# their prior variance $1/P$ as mobility, or the same mobility as all other weights, as in paper A. We leave
-# out times so short that the share bends towards that of a quench.
+# time $\tau$, of which each of 32 temperatures, in a geometric series, takes as much. Then we count the
+# neurons that hold a code of one class, beyond those of equilibrium: the *frozen share*. The hidden weights
+# have mobility one, which sets the unit of time. Readouts have either their prior variance $1/P$ as mobility,
+# or the same mobility as all other weights, as in paper A. We leave out times so short that the share bends
+# towards that of a quench.
 
 # %% tags=["hide-input"]
 LAWS = {"prior variance": "readouts of mobility 1/P", "unit": "one mobility for all, as in paper A"}
@@ -466,18 +468,18 @@ glue("exponent_none", f"{stays.value:.2f} ± {stays.error:.2f}".replace("-", "�
 # 3,000 it fell more slowly at the end, so that the law need not go on.) The exponent is
 # {glue:text}`exponent_slow` with slow readouts, of mobility $1/P$, and {glue:text}`exponent_unit` with the
 # fast ones of paper A. Faster readouts leave fewer frozen neurons within the same time, and the exponent is
-# similar. A possible reason for a power: a neuron changes its code by a jump over a barrier, and jumps stop
-# when their waiting time exceeds the time that is left. Cooling is needed, not time alone. Networks that are
-# at $T = 0.01$ from the start are frozen at once, and how long one waits then matters little (exponent
-# {glue:text}`exponent_none`). The check asks that with cooling the exponent is lower than this one, and shows
-# the difference.
+# similar. Codes freeze because a neuron changes its code by a jump over a barrier, and jumps stop when their
+# waiting time exceeds the time that is left. Why this gives a power we have not derived. Cooling is needed,
+# not time alone. Networks that are at $T = 0.01$ from the start are frozen at once, and how long one waits
+# then matters little (exponent {glue:text}`exponent_none`). The check asks that with cooling the exponent is
+# more negative than this one, and shows the difference.
 #
 # ## The price
 #
 # How improbable is a frozen network? Theory has the **free energy** $-N\min D$ also for a network in which
 # the number of neurons with each code is held fixed: this is again a convex problem. Numbers with a free
 # energy $\Delta F$ above the lowest one are $e^{\Delta F}$ times rarer than the best ones. In equilibrium
-# $\Delta F$ is about one.
+# chance makes $\Delta F$ about half a nat for each number that is free to vary, together about one.
 #
 # We compare four ways to $T =$ {glue:text}`T`:
 #
@@ -495,7 +497,7 @@ reached = {
 publish(
     figures.bars,
     "ways",
-    caption="Networks that are cooled fast have too many neurons in codes of a higher temperature: those of "
+    caption="Networks that are cooled fast have too many neurons in some codes: those of "
     "one class at low $y_-$, 1-1-1 near one half. Slowly cooled ones have fewer, planted and recoded ones as "
     "many as theory. Shares of the codes, mean over networks.",
     tail=f"N = P = {S}, T = {T:g}, {2 * (R // 2)} networks. In none of the papers.",
@@ -533,9 +535,9 @@ price = Finding(
 price.draw(
     figures.bars,
     "A quench costs far more than thermal fluctuations do. Free energy of one network above that of "
-    "equilibrium, by theory held to the numbers that were found. Ten nats more are a factor of $e^{-10}$ in "
-    "probability. Zero is good to about one nat: theory holds codes to leading order in $n_c$, so that a bar "
-    "may end below it.",
+    "equilibrium, in theory with the numbers of neurons that were found. Ten nats more are a factor of "
+    "$e^{-10}$ in probability. Zero is good to about one nat: theory holds codes to leading order in $n_c$, "
+    "so that a bar may end below it.",
     values=[[[lost[way][k].mean() for way in WAYS] for k in range(len(reached))]],
     errors=[[[spread(lost[way][k]).error for way in WAYS] for k in range(len(reached))]],
     groups=[f"$y_-$ = {y:g}" for y in sizes.targets],
@@ -554,7 +556,7 @@ price.judge(above(0, 3), because="at this target and size few neurons are frozen
 #
 # Samples show $T_c$ in two ways, without any reference to codes. First, let every neuron climb the density of
 # the sampled readouts: below $T_c$ the neurons arrive in several places, above it in one. (Below $T_c$ the
-# number of places is only rough: noise makes one or two groups more than theory has.) Second, the variance of
+# number of places is only rough: noise makes more groups than theory has.) Second, the variance of
 # the readouts over the neurons of a large network falls to almost nothing at $T_c$.
 
 # %% tags=["hide-input"]
@@ -670,8 +672,8 @@ Finding(
 # gives a $T_c$ that is 7 % too high for $P = 60$, and 4 % for $P = 500$.
 #
 # Are codes really frozen at $T =$ {glue:text}`T`? The last check counts how often a neuron would change its
-# code within the time of another quench: less than once. Just below $T_c$, in the control, it would do so
-# several times, and equilibrium is reached quickly there.
+# code within the time of another quench: less than once. The control counts the same just below $T_c$, where
+# equilibrium is reached quickly.
 
 # %% tags=["hide-input"]
 again = sizes.counts.num_quench  # trajectories of another quench
@@ -723,9 +725,9 @@ all_groups = [runs.group_shares(runs.groups(found)) for found in scan.values()]
 all_groups += [runs.group_shares(one) for one in found_groups]
 mapped.draw(
     figures.phase_map,
-    "Six codes at the lowest targets, three or four at higher ones, and a single group of neurons above the "
-    "critical temperature (line). Color: effective number of "
-    "codes, $\\exp(-\\sum_\\gamma P_\\gamma \\log P_\\gamma)$, of the groups of neurons in theory, at P = "
+    "Six codes at the lowest targets, three or four at higher ones. Their number falls towards the critical "
+    "temperature (line), above which all neurons form a single group. Color: effective number of codes, "
+    "$\\exp(-\\sum_\\gamma P_\\gamma \\log P_\\gamma)$, each group of neurons in theory taken as one, at P = "
     "100; circles, on the same scale: groups found in sampled networks.",
     points=[*scan, *warm_places],
     point_values=runs.effective_number(np.array(all_groups)),
@@ -790,14 +792,14 @@ Finding(
 # neuron per network or more. By symmetry, if one code is used, so are all codes that answer to as many
 # classes. So the number of codes is a binomial coefficient or the sum of a few. At $T = 0.01$ neurons answer
 # to 60 to 70 % of the classes. All sets of that size are used, and for some $m$ those of two neighboring
-# sizes. With eight classes these are the sets
-# of five: 56 codes, out of 255.
+# sizes. With eight classes these are the sets of five: 56 codes, out of 255.
 #
-# We sample four classes at $T = 0.03$, and at preset `paper` eight classes at $T = 0.06$. Eight classes at
-# $T = 0.01$ are out of reach: fewer than one neuron in a thousand changes its code in twelve transitions,
-# although each of them tries a tenth of the neurons. So networks do not forget where they began. For many
-# classes theory takes every maximum in Laplace's approximation. Where that does not converge, no point is
-# drawn.
+# We sample four classes at $T = 0.03$, and at preset `paper` eight classes at $T = 0.06$. So warm, neurons
+# answer to more of them. Theory has the sets of six, of seven and of all eight: $28 + 8 + 1 = 37$ codes.
+# Eight classes at $T = 0.01$ are out of reach: fewer than one neuron in a thousand changes its code in twelve
+# transitions, although each of them tries a tenth of the neurons. So networks do not forget where they began.
+# For many classes theory takes every maximum in Laplace's approximation. Where that does not converge, no
+# point is drawn.
 
 # %% tags=["hide-input"]
 m, own_T = sizes.classes.num_classes, sizes.classes.temperature
@@ -832,7 +834,7 @@ classes = Finding(
 classes.draw(
     figures.curves,
     "With many classes only a small part of all codes is used. Lines: theory, with a step up where sets of "
-    "two sizes are in use, as for four classes; marker: sampled.",
+    "several sizes are in use; none where it did not converge; marker: sampled.",
     x=[*class_numbers],
     values=[*used.values(), [2**c - 1 for c in class_numbers]],
     names=[*(f"theory, T = {t:g}" for t in used), "all codes"],
@@ -867,10 +869,11 @@ Finding(
 #   temperatures. Samples in equilibrium agree.
 # - Along $y_-$ codes join and leave with shares that grow from zero. Above $T_c$ one group of neurons is
 #   left.
-# - A quench shows four schemes between $y_- = 0.1$ and 0.5; equilibrium has fewer. Codes of one class are
-#   frozen in: neurons took them on the way down, and can no longer change. For 1-0-0 this way leads through
-#   an equilibrium of higher temperature. Near $y_- = \tfrac12$ networks that are cooled fast also keep too
-#   many neurons in 1-1-1. Frozen codes cost free energy, and slower cooling removes them only slowly.
+# - A quench shows four schemes between $y_- = 0.1$ and 0.5; equilibrium at low temperature has fewer. Codes
+#   of one class are frozen in: neurons took them on the way down, and can no longer change. For 1-0-0 this
+#   way leads through an equilibrium of higher temperature. Near $y_- = \tfrac12$ networks that are cooled
+#   fast also keep too many neurons in 1-1-1. Frozen codes cost free energy, and slower cooling removes them
+#   only slowly.
 #
 # **Limits.** Theory takes $N\to\infty$ at finite $P$, with the $1/N$ correction for numbers of neurons, which
 # are whole. The move `recode` needs orthogonal inputs and one hidden layer. Preset `quick` leaves out the

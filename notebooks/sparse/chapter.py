@@ -151,8 +151,8 @@ print("their activations on the classes, over √N:", predicted.outlier_preactiv
 #
 # under the constraint $h(\hat a) \le 1$ for all $\hat a$. Each direction $\hat a_i$ in which the constraint
 # is active at the minimum has an outlier, and the Lagrange multiplier is its squared size: with $\tfrac12
-# |\bar a_i|^2\, (h(\hat a_i) - 1)$ added to $D$ for each, setting the derivative with respect to $t_c$ to zero
-# gives the second line. The first says that $h$ has a maximum of height 1 in this direction. Corrections of
+# |\bar a_i|^2\, (h(\hat a_i) - 1)$ added to $D$ for each, the derivative with respect to $t_c$ vanishes where
+# the second line holds. The first says that $h$ has a maximum of height 1 in this direction. Corrections of
 # relative order $1/N$ and $1/P$ are ours (`relu.finite_size`); {cite:t}`vanmeegen2025` take $N, P\to\infty$
 # and $T\to0$.
 #
