@@ -762,12 +762,12 @@ for name, value in (("left", last.value / closed), ("left_prior", last.value / b
 # %% [markdown]
 # They do not. Training fits the targets within a fraction of a decay time. Then the variance falls. After
 # {glue:text}`decay_times` decay times classes 0, 1 and 2 have {glue:text}`left` of the posterior's variance.
-# The small classes lose most of theirs, and the large class keeps more; its variance can even rise again.
-# (By symmetry the two small classes keep as much. At preset `paper` their numbers differ by five standard
-# errors, which from so few networks are probably too small.) How much is left, and when it is lowest, depends on the learning
-# rate of Adam. In the posterior weights decay, too, and noise restores the differences within a class.
-# Whether the missing noise or the stronger decay makes the difference here we have not tested: for that, the
-# decay would have to be the posterior's.
+# The small classes lose most of theirs, and the large class keeps more; its variance can even rise again. (By
+# symmetry the two small classes keep as much. At preset `paper` their numbers differ by five standard errors,
+# which from so few networks are probably too small.) How much is left, and when it is lowest, depends on the
+# learning rate of Adam. In the posterior weights decay, too, and noise restores the differences within a
+# class. Whether the missing noise or the stronger decay makes the difference here we have not tested: for
+# that, the decay would have to be the posterior's.
 #
 # ## What to take away
 #

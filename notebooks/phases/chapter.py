@@ -95,7 +95,8 @@ publish(
     "panels",
     caption="Four schemes above, fewer below; codes of a few neurons do not count. Activations of all "
     "neurons, sorted by code, which the strip on the left names. Above: a network from the prior, set to "
-    f"T = {COLD:g} at once. Below: the same network at T = {T:g}, after its neurons could change their codes.",
+    f"T = {COLD:g} at once. Below: the same network at T = {T:g}, after its neurons could change their "
+    "codes.",
     tail=f"N = P = {N}. Paper A, supplement E; paper A′, Fig. 5A–D.",
     counterparts=["A supplement E, transitions", "A′ 5a", "A′ 5b", "A′ 5c", "A′ 5d"],
     activations=[[phi for phi, _ in row] for row in drawn],
@@ -361,9 +362,9 @@ publish(
     figures.curves,
     "cooling",
     caption="The frozen code 1-0-0 is one of a higher temperature. Networks cooled step by step (markers, "
-    "from right to left, with the scatter over networks) follow the equilibrium shares (lines) near the critical "
-    "temperature, and then keep 1-0-0, which equilibrium gives up. Far above it the activations of all "
-    "neurons lie close to one half, and their codes are chance.",
+    "from right to left, with the scatter over networks) follow the equilibrium shares (lines) near the "
+    "critical temperature, and then keep 1-0-0, which equilibrium gives up. Far above it the activations of "
+    "all neurons lie close to one half, and their codes are chance.",
     tail=f"y₋ = 0.1, N = P = {S}, critical temperature {runs.critical_temperature(S, 0.1):.2f}, "
     f"{R} networks, {sizes.cooling.num_transitions} trajectories at each T. In none of the papers.",
     x=fine,

@@ -326,7 +326,7 @@ def coarsen(
     With the mobility "unit", paper A's, steps are as much shorter as readouts are faster.
     """
     task, rows, times, interval = posterior.task, [], [0], 5
-    step = EPSILON * (posterior.readout_std if mobility == "unit" else 1)
+    step = EPSILON * (float(posterior.readout_std) if mobility == "unit" else 1)
     init: Any = "prior"
     assert task is not None
     while times[-1] < max_steps:
