@@ -71,7 +71,7 @@ def minimum_energy_path(
         *parameters: passed on to the energy, pytrees; one compiled program serves all their values.
         step_size: h, below 2 over the largest curvature of U; FloatingPointError where the descent diverges.
         num_images: images on the string, at least 3.
-        num_steps: descent steps.
+        num_steps: descent steps, at least ten, of which the last tenth says whether the path still moves.
         tolerance: on the change of the highest energy over the last tenth of the steps.
 
     Returns:
@@ -81,7 +81,7 @@ def minimum_energy_path(
         raise ValueError(f"waypoints: got {validation.shown(waypoints)}, needs two or more states")
     validation.count("num_images", num_images, 3)
     validation.positive(step_size=step_size, tolerance=tolerance)
-    validation.counts(num_steps=num_steps)
+    validation.count("num_steps", num_steps, 10)
     images, before, energies, across, lengths = _relax(
         energy, tuple(waypoints), parameters, step_size, num_steps, num_images
     )
@@ -112,7 +112,6 @@ def _relax(energy, waypoints, parameters, step_size, num_steps, num_images):
     nothing = jnp.zeros((), jax.eval_shape(slope, string)[0].dtype)
     string, before = jax.lax.fori_loop(0, num_steps, step, (string, nothing))
     values, gradient = slope(string)
-    before = jnp.where(num_steps < 10, values.max(), before)
     tangent = string[2:] - string[:-2]
     tangent /= jnp.maximum(jnp.linalg.norm(tangent, axis=1, keepdims=True), jnp.finfo(string.dtype).tiny)
     inner = gradient[1:-1]

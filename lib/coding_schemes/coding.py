@@ -277,7 +277,7 @@ def sparse_measures(
     means = class_means(activations, labels)
     readouts = validation.array("readouts", readouts, "…, N, m", N=means.shape[-2], dtype=None)
     num_classes = means.shape[-1]
-    neurons = class_means(np.square(np.asarray(activations)), labels).argmax(axis=-2)
+    neurons = class_means(np.square(np.asarray(activations, float)), labels).argmax(axis=-2)
     rows = neurons[..., None]
     own = np.take_along_axis(means, rows, axis=-2)
     spread = np.take_along_axis(class_deviations(activations, labels), rows, axis=-2)

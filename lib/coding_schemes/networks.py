@@ -101,9 +101,9 @@ def _name(phi: Nonlinearity) -> str | Nonlinearity:
 
 
 def is_bounded(phi: Nonlinearity) -> bool:
-    """Whether |φ| stays bounded far from the origin (decides the readout variance's scaling)."""
-    with jax.core.eval_context():
-        return bool(np.all(np.abs(phi(jnp.array([-1e4, 1e4]))) < 1e3))
+    """Whether |φ| grows no more beyond |z| = 100, but by half (decides the readout variance's scaling)."""
+    size = np.abs(_probed(phi))
+    return bool(np.all(size <= 1.5 * size[np.abs(_PROBE) <= 100].max()))
 
 
 @lru_cache(maxsize=64)

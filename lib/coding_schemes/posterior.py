@@ -353,7 +353,7 @@ def default_readout_variance(task: Task, network: Network) -> float:
 
 def effective_readout_variance(task: Task, network: Network, given: float | None = None) -> float:
     """σ_a², paper A's unless given, of readouts that carry what hidden weights of other variances pass on."""
-    validation.positive(readout_variance=given)
+    validation.positive(**validation.given(readout_variance=given))
     return network.gain**2 * (default_readout_variance(task, network) if given is None else given)
 
 

@@ -296,6 +296,8 @@ def fit_barrier_scale(
         )
         if count.min() < 0 or exposure.min() < 0:
             raise ValueError("counts, exposures: hold negative numbers")
+        if exposure.sum() == 0 or np.any(count[exposure == 0] > 0):
+            raise ValueError("exposures: got no time for passages, or for any way of a set")
         sets.append((height, count, exposure))
     if not any(count.sum() > 0 and np.ptp(height[exposure > 0]) > 0 for height, count, exposure in sets):
         raise ValueError("counts: got no passage over ways of different heights, so that β is free")

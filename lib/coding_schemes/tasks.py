@@ -558,8 +558,10 @@ def _image_task(
     balanced: bool,
 ) -> Task:
     """Draw both splits; from a common set, training images from the front of a shuffle, test from its end."""
-    if len(set(classes)) != len(classes) or not set(classes) <= set(range(10)):
-        raise ValueError(f"classes: got {tuple(classes)}, needs different numbers among 0 … 9")
+    classes = validation.several("classes", classes)
+    whole = all(isinstance(each, int | np.integer) for each in classes)
+    if not whole or len(set(classes)) != len(classes) or not set(classes) <= set(range(10)):
+        raise ValueError(f"classes: got {classes}, needs different whole numbers among 0 … 9")
     validation.counts(num_inputs=num_inputs)
     validation.count("num_test", num_test, 0)
     validation.choice("normalization", normalization, NORMALIZATIONS)

@@ -362,10 +362,10 @@ def train(
     inputs = validation.array("inputs", inputs, "N0, P", dtype=np.float32)
     num_inputs = inputs.shape[1]
     targets = validation.array("targets", targets, "P, m", P=num_inputs, dtype=np.float32)
-    tracked_inputs = inputs if tracked_inputs is None else tracked_inputs
-    tracked_inputs = validation.array(
-        "tracked_inputs", tracked_inputs, "N0, n", N0=len(inputs), dtype=np.float32
-    )
+    if tracked_inputs is not None:
+        tracked_inputs = validation.array(
+            "tracked_inputs", tracked_inputs, "N0, n", N0=len(inputs), dtype=np.float32
+        )
     validation.positive(learning_rate=learning_rate, converged_loss=converged_loss)
     validation.number("weight_decay", weight_decay, least=0)
     validation.number("stop_loss", stop_loss, least=0)
@@ -442,7 +442,7 @@ def _run(
     def record(parameters):
         outputs, activations = model.forward(parameters, inputs)
         current = loss(outputs, targets)
-        if tracked_inputs is not inputs:
+        if tracked_inputs is not None:
             outputs, activations = model.forward(parameters, tracked_inputs)
         return current, track(outputs, activations)
 

@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 from jax.random import fold_in
 
-from coding_schemes import tasks, training
+from coding_schemes import tasks, training, validation
 from coding_schemes.tasks import Task
 from coding_schemes.theory import two_point
 from coding_schemes.training import Architecture, ScaledNetwork
@@ -139,6 +139,7 @@ def learn(
     """
     task = task or tasks.two_points()
     given = {"stop_loss": 1e-6, "record_every": steps // RECORDS, "num_steps": steps} | options
+    validation.counts(draws=draws)
     for draw in range(draws):
         own = fold_in(key, draw) if draw else key
         with warnings.catch_warnings():

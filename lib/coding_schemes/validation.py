@@ -47,11 +47,15 @@ def number(
     raise ValueError(f"{argument}: got {shown(value)}, needs a finite number {needed}".rstrip())
 
 
-def positive(**values: float | None) -> None:
-    """Finite numbers above 0; None stands for a default."""
+def positive(**values: float) -> None:
+    """Finite numbers above 0."""
     for argument, value in values.items():
-        if value is not None:
-            number(argument, value, above=0)
+        number(argument, value, above=0)
+
+
+def given(**values: Any) -> dict[str, Any]:
+    """Those of optional arguments that are not None, which stands for a default."""
+    return {argument: value for argument, value in values.items() if value is not None}
 
 
 def count(argument: str, value: Any, least: int = 1, most: int | None = None) -> int:
@@ -67,10 +71,9 @@ def count(argument: str, value: Any, least: int = 1, most: int | None = None) ->
 
 
 def counts(**values: Any) -> None:
-    """Whole numbers of at least 1; None stands for a default."""
+    """Whole numbers of at least 1."""
     for argument, value in values.items():
-        if value is not None:
-            count(argument, value)
+        count(argument, value)
 
 
 def choice(argument: str, value: Any, allowed: Iterable[str]) -> str:

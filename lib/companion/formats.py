@@ -34,7 +34,7 @@ def name_cells(cells: Iterable[Any]) -> None:
 def number(value: float, digits: int = 4) -> str:
     """A number to so many significant digits, whole numbers as they are."""
     if value == math.floor(value) and abs(value) < 1e6:
-        return f"{value:.0f}".replace("-", "−")
+        return f"{value + 0.0:.0f}".replace("-", "−")  # no minus before a zero
     mantissa, _, exponent = f"{value:.{digits}g}".partition("e")
     return mantissa.replace("-", "−") + (_power_of_ten(int(exponent)) if exponent else "")
 
@@ -52,7 +52,7 @@ def measured(value: float, error: float | None) -> str:
     shown = (
         f"{error:.{decimals}f}" if error >= 1 and decimals > 0 else f"{error * 10.0 ** max(decimals, 0):.0f}"
     )
-    text = f"{value:.{max(decimals, 0)}f}({shown})".replace("-", "−")
+    text = f"{round(value, max(decimals, 0)) + 0.0:.{max(decimals, 0)}f}({shown})".replace("-", "−")
     return text + (_power_of_ten(power) if power else "")
 
 

@@ -41,8 +41,11 @@ def joint_z_scores(move, network, temperature, repeats=3, readout_variance=0.5, 
         leaves[0] = base.outputs(weights) + noise
         given = jax.tree.unflatten(structure, leaves)
         before = base.preactivations(weights)[-1]
-        for repeat in range(repeats):
-            weights, _ = move(jax.random.fold_in(move_key, repeat), weights, given)
+
+        def again(repeat, weights):
+            return move(jax.random.fold_in(move_key, repeat), weights, given)[0]
+
+        weights = jax.lax.fori_loop(0, repeats, again, weights)
         residual = (given.targets - given.outputs(weights)) * base.likelihood_precision**0.5
         flat = jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(weights)])
         energy = jnp.array([jnp.mean(weights.first**2), jnp.mean(weights.readout**2), jnp.mean(residual**2)])
@@ -446,10 +449,11 @@ def _split_excess(move):
 
     def one(key):
         prior_key, move_key = jax.random.split(key)
-        weights = base.prior(prior_key)
-        for repeat in range(3):
-            weights, _ = move(jax.random.fold_in(move_key, repeat), weights, base)
-        return jnp.mean(weights.readout**4)
+
+        def again(repeat, weights):
+            return move(jax.random.fold_in(move_key, repeat), weights, base)[0]
+
+        return jnp.mean(jax.lax.fori_loop(0, 3, again, base.prior(prior_key)).readout ** 4)
 
     fourth = np.asarray(jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(5), DRAWS)), dtype=float)
     return abs(fourth.mean() - 3) / (fourth.std() / DRAWS**0.5)

@@ -108,20 +108,24 @@ def test_a_function_is_taken_for_its_name(inputs):
     assert np.all(solution.predictor_variance(task.test_inputs) > 0)
 
 
+@pytest.fixture(scope="module")
+def wide_weights():
+    """Of 24 networks of width 1,000: the first layer on 30 dimensions, and the second."""
+    rng = np.random.default_rng(1)
+    return [rng.standard_normal((24, 1000, width), np.float32) for width in (30, 1000)]
+
+
 @pytest.mark.parametrize("name", ["erf", "sigmoidal", "relu"])
-def test_kernel_of_a_wide_random_network(name, inputs):
+def test_kernel_of_a_wide_random_network(name, inputs, wide_weights):
     """The same kernels from the library's own forward pass, at width 1,000 and depth 2."""
     network = networks.Network(depth=2, width=1000, nonlinearity=name)
     first = inputs.T / inputs.shape[0] ** 0.5
 
     @jax.jit
-    def kernel(key):
-        weights_key, hidden_key = jax.random.split(key)
-        z1 = jax.random.normal(weights_key, (1000, 30)) @ first.T
-        hidden = (jax.random.normal(hidden_key, (1000, 1000)),)
-        return network.kernel(network.preactivations(z1, hidden)[-1])
+    def kernel(weights, hidden):
+        return network.kernel(network.preactivations(weights @ first.T, (hidden,))[-1])
 
-    sampled = np.array([kernel(key) for key in jax.random.split(jax.random.key(1), 24)], dtype=float)
+    sampled = np.array([kernel(*each) for each in zip(*wide_weights)], dtype=float)
     error = sampled.std(axis=0, ddof=1) / 24**0.5
     expected = gaussian_process.prior_kernels(inputs, None, name, 2)[-1]
     # width corrections are of relative order 1/N

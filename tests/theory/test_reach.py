@@ -89,13 +89,16 @@ def page(table):
     ])  # fmt: skip
 
 
+#: Half of the neurons and rounds find the same solver.
+smaller = mock.patch.dict(_solve._POPULATION, num_neurons=512, num_rounds=30)
+
+
+@smaller
 def everything():
-    """Of populations with half of the neurons and rounds."""
-    with mock.patch.dict(_solve._POPULATION, num_neurons=512, num_rounds=30):
-        return {
-            (task, name(phi), *column): cell(TASKS[task], phi, *column)
-            for task, phi, column in itertools.product(TASKS, PHI, COLUMNS)
-        }
+    return {
+        (task, name(phi), *column): cell(TASKS[task], phi, *column)
+        for task, phi, column in itertools.product(TASKS, PHI, COLUMNS)
+    }
 
 
 def written():
@@ -115,6 +118,7 @@ def test_the_table_has_every_combination():
 
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("phi", ["linear", jax.nn.gelu, "relu_squared"], ids=name)
+@smaller
 def test_rows_are_what_is_solved(task, phi):
     """Of three φ here, of all in the weekly test."""
     for column, shown in zip(COLUMNS, rows()[task, name(phi)]):

@@ -148,6 +148,9 @@ def judge(
     rhat = {name: float(statistics.rhat(values)) for name, values in series.items()}
     ess = {name: float(statistics.effective_sample_size(values, "bulk")) for name, values in series.items()}
     frozen = np.flatnonzero(acceptance < FROZEN)
+    if all(map(np.isnan, rhat.values())):
+        verdict = "equilibrium not shown: nothing that is recorded has moved"
+        return Convergence(series, rhat, ess, acceptance, divergences, False, verdict)
     worst = max((name for name in rhat if not np.isnan(rhat[name])), key=lambda name: rhat[name])
     fewest = min((name for name in ess if not np.isnan(ess[name])), key=lambda name: ess[name])
     converged = rhat[worst] <= max_rhat and ess[fewest] >= min_ess and not len(frozen)

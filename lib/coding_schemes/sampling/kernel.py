@@ -76,6 +76,8 @@ class Kernel(ABC):
             value = getattr(self, field.name)
             if field.name == "target_acceptance":
                 validation.number(field.name, value, above=0, below=1)
+            elif value is None and field.type in (int | None, float | None):
+                continue
             elif field.type in (int, int | None):
                 validation.counts(**{field.name: value})
             elif field.type in (float, float | None):

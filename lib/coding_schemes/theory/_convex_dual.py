@@ -65,7 +65,7 @@ def classes(
     if len(targets) > 1 and np.all(targets == targets[0]):
         raise ValueError(f"task: all classes share the target {targets[0]}, so there is no task to learn")
     validation.number("temperature", temperature, least=0)
-    validation.positive(readout_variance=readout_variance)
+    validation.positive(**validation.given(readout_variance=readout_variance))
     return counts, targets, 1 / counts.sum() if readout_variance is None else float(readout_variance)
 
 

@@ -144,7 +144,7 @@ def solve(
     """
     validation.instance("task", task, Task)
     validation.instance("network", network, Network)
-    validation.positive(readout_variance=readout_variance)
+    validation.positive(**validation.given(readout_variance=readout_variance))
     if network.gain != 1:
         readout_variance = effective_readout_variance(task, network, readout_variance)
     phi, depth, width = network.nonlinearity, network.depth, network.width if finite_width else None

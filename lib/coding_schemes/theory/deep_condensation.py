@@ -127,7 +127,7 @@ def solve(task: Task, temperature: float, *, readout_variance: float | None = No
     """
     overlaps, diagonal = clustered.required_overlaps(task)
     scatter = diagonal - overlaps
-    validation.positive(readout_variance=readout_variance)
+    validation.positive(**validation.given(readout_variance=readout_variance))
     variance = task.num_inputs**-0.5 if readout_variance is None else float(readout_variance)
     counts = task.class_counts
     if counts.min() < 2:

@@ -157,7 +157,7 @@ def population(
     Source: paper B, Eqs. 12–14 and 62, and E.2 for the Laplace start.
     """
     validation.count("average_steps", average_steps, 0)
-    validation.positive(duration=duration, step=step)
+    validation.positive(duration=duration, **validation.given(step=step))
     validation.counts(num_records=num_records)
     validation.choice("start", start, STARTS)
     features, inputs, new = _setting(
@@ -253,6 +253,7 @@ def fixed_point(
             value, gradient = _energy(flat, root, targets, richness, weight_decay, w.shape, *kind)
             return float(value), np.asarray(gradient)
 
+        start = w, u
         found = minimize(
             energy, np.concatenate([w.ravel(), u.ravel()]), jac=True, method="L-BFGS-B",
             options={"maxiter": max_steps, "maxfun": 2 * max_steps, "ftol": tolerance, "gtol": 0.0},
@@ -267,7 +268,7 @@ def fixed_point(
         responses, slopes = map(np.asarray, _responses_and_slopes(jnp.asarray(u), root, *kind))
         path = Path(
             features, richness, weight_decay, np.array([np.inf]), here[None],
-            None if new is None else outputs(u, w, new.projection)[None], inputs, (w, u), w, u, slopes, 0.0,
+            None if new is None else outputs(u, w, new.projection)[None], inputs, start, w, u, slopes, 0.0,
             new, np.zeros((num_neurons, num_free)),
             residual=np.nan, num_steps=int(found.nit), converged=bool(found.success),
         )  # fmt: skip

@@ -61,11 +61,13 @@ def linear_memory(
             positive, or N with another mobility than 1.
     """
     validation.instance("solution", solution, linear.Solution)
+    if solution.depth != 1:
+        raise ValueError(f"solution: got {solution.depth} hidden layers, the formula holds for one")
     lags = validation.array("lags", lags, "k")
     if lags.min() < 0:
         raise ValueError(f"lags: got {lags.min():g}, needs times of at least 0")
     validation.number("mobility", mobility, above=0)
-    validation.counts(num_neurons=num_neurons)
+    validation.counts(**validation.given(num_neurons=num_neurons))
     if num_neurons is not None and mobility != 1:
         raise ValueError(f"num_neurons: got {num_neurons} at a mobility of {mobility:g}; its 1/N needs 1")
     variances = np.linalg.eigvalsh(solution.readout_covariance)

@@ -171,9 +171,9 @@ def solve(
     Source: paper A, "Analog coding scheme".
     """
     validation.instance("task", task, Task)
-    validation.counts(depth=depth, width=width)
+    validation.counts(depth=depth, **validation.given(width=width))
     validation.number("temperature", temperature, least=0)
-    validation.positive(readout_variance=readout_variance)
+    validation.positive(**validation.given(readout_variance=readout_variance))
     readout_variance = task.num_inputs ** (-1 / depth) if readout_variance is None else readout_variance
     if width is not None and temperature == 0:
         raise ValueError(f"width: got {width} at T = 0; its corrections need a temperature above 0")

@@ -37,7 +37,7 @@ Without its last term (*) is weight decay's loss in an infinitely wide network: 
 and with it the scatter of all neurons. Of φ that grows that is the bulk's kernel, of order one where that of
 outliers grows with targets and P.
 
-Source: paper A, "Generalization" and supplement C (restated); theory.md section 2.4. The kernel form (*)
+Source: paper A, "Generalization" and supplement C (restated). The kernel form (*)
 and the certificate are this book's.
 """
 
@@ -265,7 +265,7 @@ def solve(
     Raises:
         ValueError: φ grows but not by outliers, see the docstring of the module; an argument is out of range.
 
-    Source: paper A, supplement C; theory.md section 2.4. Deviation: T stays finite (T = 0: see temperature).
+    Source: paper A, supplement C. Deviation: T stays finite (T = 0: see temperature).
     """
     known = canonical(nonlinearity)
     phi, slopes = resolve(known), shape(known).slopes
@@ -279,8 +279,8 @@ def solve(
         )
     validation.instance("task", task, Task)
     validation.number("temperature", temperature, least=0)
-    validation.positive(readout_variance=readout_variance, tolerance=tolerance)
-    validation.counts(num_starts=num_starts, max_rounds=max_rounds)
+    validation.positive(**validation.given(readout_variance=readout_variance, tolerance=tolerance))
+    validation.counts(max_rounds=max_rounds, **validation.given(num_starts=num_starts))
     validation.count("seed", seed, 0)
     readout_variance = 1 / task.num_inputs if readout_variance is None else readout_variance
     tolerance = (2e-2 if outliers else 1e-6) if tolerance is None else tolerance

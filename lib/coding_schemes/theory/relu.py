@@ -225,7 +225,7 @@ def solve(
     Source: paper A, supplement C (T → 0); the finite-T dual is worked out in the header.
     """
     validation.number("temperature", temperature, least=0)
-    validation.positive(tolerance=tolerance, readout_variance=readout_variance)
+    validation.positive(tolerance=tolerance, **validation.given(readout_variance=readout_variance))
     validation.counts(max_rounds=max_rounds)
     nonlinearity = _checked(nonlinearity)
     weights, targets = check_orthogonal(task)
@@ -352,7 +352,7 @@ def bulk_density(solution: Solution | FiniteSize, preactivations: np.ndarray, la
     validation.instance("solution", solution, Solution, FiniteSize)
     validation.count("label", label, 0, len(solution.class_weights) - 1)
     z = validation.array("preactivations", preactivations, "…")
-    field = float(solution.bulk_readouts[0] @ solution.dual_field[label])
+    field = float(solution.bulk_readout @ solution.dual_field[label])
     return RECTIFIED[solution.nonlinearity].density(z, np.array(field))
 
 

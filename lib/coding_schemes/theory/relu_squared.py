@@ -96,7 +96,7 @@ def solve(
     """
     validation.number("temperature", temperature, least=0)
     weights, targets = check_orthogonal(task)
-    validation.counts(num_neurons=num_neurons, num_starts=num_starts)
+    validation.counts(num_starts=num_starts, **validation.given(num_neurons=num_neurons))
     validation.count("seed", seed, 0)
     validation.positive(tolerance=tolerance)
     small = 0.0 if num_neurons is None else num_neurons ** (-1 / 3)

@@ -292,6 +292,11 @@ class Transition(NamedTuple):
     distance: float
 
 
+def _without_start(options):
+    if given := {"start", "class_targets"} & options.keys():
+        raise ValueError(f"{min(given)}: is found along the way here, and cannot be given")
+
+
 def transitions(
     task: Task,
     temperatures: tuple[float, float],
@@ -313,12 +318,13 @@ def transitions(
         num_points: of the first scan; two changes that cancel between two points are missed.
         min_probability: a peak counts when it holds at least this fraction of the neurons.
         tolerance: on the position, as a fraction of the line.
-        **options: as for `solve`, whose errors it raises.
+        **options: as for `solve`, whose errors it raises; every solve starts from the one before.
 
     Returns:
         The transitions in order along the line.
     """
     validation.instance("task", task, Task)
+    _without_start(options)
     validation.array("temperatures", temperatures, "2")
     validation.count("num_points", num_points, 2)
     validation.number("min_probability", min_probability, above=0, below=1)
@@ -392,6 +398,7 @@ def critical_temperature(
         ValueError: the scheme is not redundant at `low`, or still is at `high`; or as `solve`.
     """
     min_probability = options.pop("min_probability", 0.01)
+    _without_start(options)
     validation.number("low", low, above=0, below=validation.number("high", high))
     before, after = (solve(task, temperature, **options) for temperature in (low, high))
     peaks_low, peaks_high = before.num_peaks(min_probability), after.num_peaks(min_probability)

@@ -88,7 +88,7 @@ def solve(
     validation.instance("task", task, Task)
     num_targets = task.num_targets
     validation.counts(depth=depth, num_draws=num_draws)
-    validation.positive(temperature=temperature, readout_variance=readout_variance)
+    validation.positive(temperature=temperature, **validation.given(readout_variance=readout_variance))
     validation.count("width", width, num_targets + 2)  # the Wishart density needs N > m + 1
     validation.count("seed", seed, 0)
     variance = task.num_inputs ** (-1 / depth) if readout_variance is None else float(readout_variance)

@@ -27,7 +27,7 @@ _SCRATCH = ".scratch"  # names the folder of a build's temporary files
 _BUILDER = "CODING_SCHEMES_BUILDER"  # process that started this job; its end is the job's
 # Settings of the Makefile itself
 _OF_MAKE = {"NAME", "ID", "SEEDS", "PRESET", "SEED", "PYTHON", "PORT", "BROWSER_TESTS", "FROM", "A", "B"}
-_OF_MAKE |= {"BUILDER", "BUILDS"}
+_OF_MAKE |= {"BUILDER", "BUILDS", "ONLY"}
 
 
 def main() -> int:

@@ -295,9 +295,8 @@ def _failure(
     chapter: Chapter, code_cells: list[nbformat.NotebookNode], current: int, error: Exception
 ) -> str:
     source = code_cells[current].source if current >= 0 else ""
-    first = next((line for line in source.splitlines() if line.strip()), "")
-    lines = chapter.source.read_text(encoding="utf-8").splitlines()
-    line = next((number for number, text in enumerate(lines, 1) if text == first), None)
+    before, found, _ = f"\n{chapter.source.read_text(encoding='utf-8')}\n".partition(f"\n{source}\n")
+    line = before.count("\n") + 1 if source and found else None
     if isinstance(error, PapermillExecutionError):
         reason, detail = f"{error.ename}: {error.evalue}", "\n".join(error.traceback)
     else:

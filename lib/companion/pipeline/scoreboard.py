@@ -255,14 +255,7 @@ def page(
 
 def difference(row: Row) -> float | None:
     """The largest distance between found and expected, in standard errors, over the checks that have both."""
-    worst = [
-        abs(near["computed"] - near["expected"]) / near["uncertainty"]
-        for record in row.records
-        if (near := record["worst"] or record)
-        and all(isinstance(near.get(key), int | float) for key in ("computed", "expected", "uncertainty"))
-        and near["uncertainty"] > 0
-    ]
-    return max(worst, default=None)
+    return max((record["apart"] for record in row.records if record["apart"] is not None), default=None)
 
 
 def notes(record: dict[str, Any]) -> str:
