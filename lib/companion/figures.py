@@ -19,7 +19,6 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 from numpy.typing import ArrayLike
 
 from companion.publish import WIDTH
-from companion.publish import publish as publish  # chapters that know this module alone
 
 COLORS = {
     "linear": "#0072B2",
@@ -148,21 +147,13 @@ def activation_matrix(
     return figure
 
 
-def kernel_matrices(
-    kernels: ArrayLike,
-    labels: ArrayLike,
-    titles: ArrayLike = ("",),
-    label: str = "kernel",
-    places: str = "input, by class",
-) -> Figure:
+def kernel_matrices(kernels: ArrayLike, labels: ArrayLike, titles: ArrayLike = ("",)) -> Figure:
     """Kernels side by side on one color scale, inputs sorted by class.
 
     Args:
         kernels: Array (K, P, P), for instance one kernel per layer.
         labels: Class of each input (P,).
         titles: One title per kernel.
-        label: Label of the color bar.
-        places: Label of the axes.
 
     Returns:
         The figure, up to three kernels a row.
@@ -182,10 +173,10 @@ def kernel_matrices(
         image = axis.imshow(panel[np.ix_(order, order)], **scale)
         _class_ticks(axis.xaxis, labels)
         _class_ticks(axis.yaxis, labels)
-        axis.set(title=title, xlabel=places)
+        axis.set(title=title, xlabel="input, by class")
     for axis in grid[:, 0]:
-        axis.set_ylabel(places)
-    figure.colorbar(image, ax=grid, label=label, fraction=0.04, pad=0.02)
+        axis.set_ylabel("input, by class")
+    figure.colorbar(image, ax=grid, label="kernel", fraction=0.04, pad=0.02)
     return figure
 
 
@@ -328,7 +319,6 @@ def densities(
     colors: ArrayLike = CLASS_COLORS,
     panels: bool = False,
     xlabel: str = r"readout weight $a$",
-    scale: str = "linear",
 ) -> Figure:
     """Sampled quantities as histograms, each with the theory's density as a line.
 
@@ -340,7 +330,6 @@ def densities(
         colors: One color per quantity, repeated as needed.
         panels: Whether each quantity has a panel of its own, titled by its name.
         xlabel: Label of the horizontal axes.
-        scale: Of the density, "linear" or "log".
 
     Returns:
         The figure.
@@ -354,11 +343,9 @@ def densities(
         axis = axes[0, k % count]
         label = "samples" if panels else f"{labels[k]} samples".strip()
         bars = {"color": color, "alpha": 0.6, "label": label, "histtype": "stepfilled"}
-        axis.hist(row, _bins(row), density=True, log=scale == "log", **bars)
+        axis.hist(row, _bins(row), density=True, **bars)
         axis.plot(grids[k], lines[k], color=COLORS["theory"], label="theory" if panels or k == 0 else None)
         axis.set(xlabel=xlabel, title=str(labels[k]) if panels else "")
-        if scale == "log":
-            axis.set_ylim(bottom=1 / len(row))  # far below, theory goes on where nothing was sampled
     axes[0, 0].set_ylabel("probability density")
     legend_above(figure, axes[0, 0])
     return figure
@@ -583,7 +570,6 @@ def trace_panels(
     levels: ArrayLike | None = None,
     xlabel: str = r"time $t$",
     ylabel: str = r"readout weight $a$",
-    scales: ArrayLike = ("linear", "linear"),
 ) -> Figure:
     """Time series of a few neurons for several networks, one panel each with axes of its own.
 
@@ -595,7 +581,6 @@ def trace_panels(
         levels: Values to mark by dashed lines, (K, l); NaN for none.
         xlabel: Label of the horizontal axes.
         ylabel: Label of the first vertical axis.
-        scales: Scales of the horizontal and the vertical axes, "linear" or "log"; or one such pair per panel.
 
     Returns:
         The figure.
@@ -603,7 +588,6 @@ def trace_panels(
     panels = np.asarray(values, dtype=float)
     figure, axes = plt.subplots(1, len(panels), figsize=(WIDTH, 2.9), squeeze=False)
     palette = np.resize(np.atleast_1d(colors), panels.shape[1])
-    scale = np.broadcast_to(scales, (len(panels), 2))
     for k, (axis, time, rows, title) in enumerate(
         zip(axes[0], np.asarray(times), panels, np.atleast_1d(titles), strict=True)
     ):
@@ -611,7 +595,7 @@ def trace_panels(
             axis.plot(time, row, color=color, linewidth=0.8)
         for level in [] if levels is None else np.asarray(levels)[k]:
             axis.axhline(level, color=COLORS["theory"], linestyle="--", linewidth=0.8)
-        axis.set(xlabel=xlabel, title=title, xscale=str(scale[k, 0]), yscale=str(scale[k, 1]))
+        axis.set(xlabel=xlabel, title=title)
     axes[0, 0].set_ylabel(ylabel)
     return figure
 

@@ -166,12 +166,6 @@ def test_densities_have_histogram_and_theory_per_panel():
         np.testing.assert_array_equal(axis.lines[0].get_xdata(), grid)
 
 
-def test_densities_on_a_logarithmic_axis_end_where_no_sample_is_left():
-    figure = figures.densities(np.arange(50.0), np.linspace(0, 60, 5), np.ones(5), scale="log")
-    assert figure.axes[0].get_yscale() == "log"
-    assert figure.axes[0].get_ylim()[0] == 1 / 50
-
-
 def test_densities_accept_one_quantity_that_never_varies():
     figure = figures.densities(np.zeros(10), np.linspace(-1, 1, 5), np.ones(5))
     assert len(figure.axes[0].lines) == 1

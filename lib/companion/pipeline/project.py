@@ -148,9 +148,7 @@ class Project:
             return web_address(f"{server}/{place}")
         if not (self.root / ".git").exists():  # a folder inside of somebody's repository
             return None
-        command = ["git", "remote", "get-url", "origin"]
-        found = subprocess.run(command, cwd=self.root, capture_output=True, text=True)
-        return web_address(found.stdout.strip()) if found.returncode == 0 else None
+        return web_address(self._git("remote", "get-url", "origin"))
 
     @property
     def builder(self) -> str:

@@ -12,6 +12,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from companion.pipeline import manifest
@@ -108,10 +109,8 @@ def _from_site(chapter: Chapter, address: str, partial: Path) -> tuple[str, str]
     def take(name: str) -> None:
         path = partial / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
+        with suppress(urllib.error.HTTPError):  # a file that is not there is found missing below
             path.write_bytes(_read(f"{address}/{DOWNLOADS}/{urllib.parse.quote(places[name])}"))
-        except urllib.error.HTTPError:
-            path.unlink(missing_ok=True)
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         list(pool.map(take, files))

@@ -52,7 +52,7 @@ def with_prompts(notebook: Any) -> Any:
                 "parameters": "parameters" in tags,
                 "imports and sizes": re.search(r"^(import|from) ", cell.source, re.MULTILINE),
                 "figure": re.search(r"\bpublish(_animation)?\(|\.(draw|bars)\(", cell.source),
-                "checks": re.search(r"\bcheck\w*\(|_checks\.check|\.judge\(", cell.source),
+                "checks": re.search(r"\.judge\(", cell.source),
                 "numbers in the text": re.search(r"^\s*glue\(", cell.source, re.MULTILINE),
             }
             _prompt(cell, f"Code: {', '.join(name for name, holds in found.items() if holds) or 'runs'}")

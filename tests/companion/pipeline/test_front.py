@@ -17,7 +17,7 @@ import yaml
 from companion import formats
 from companion.pipeline import front, manifest, provenance, scoreboard, sections, site
 from companion.pipeline.progress import Progress, cost
-from companion.pipeline.project import BuildError, Project
+from companion.pipeline.project import BuildError, Chapter, Project
 from small_book import RECORD, REPOSITORY
 
 ROW = {"panel": "A 2b", "shows": "activations", "claims": ["A1"]}
@@ -323,7 +323,7 @@ def test_a_run_that_did_not_end_here_has_no_cost(tmp_path, state):
             ["hide-input"],
             "Code: imports and sizes, numbers in the text",
         ),
-        ("figures.publish(**one())\nsparse_checks.check_scheme(x)", ["hide-input"], "Code: figure, checks"),
+        ("publish(**one())\nnumbers.judge(x)", ["hide-input"], "Code: figure, checks"),
         ("numbers.bars(x)\nnumbers.judge(y)", ["hide-input"], "Code: figure, checks"),
         ("x = 1", ["hide-input"], "Code: runs"),
         ("x = 1", ["solution"], "Solution"),
@@ -337,10 +337,12 @@ def test_toggles_say_what_they_hold(source, tags, prompt):
 
 
 def test_the_latest_earlier_runs_of_a_chapter_are_kept(tmp_path):
+    """And those of a chapter whose name begins alike, which are older."""
     chapters = tmp_path / "chapters"
-    for age, name in enumerate(["even-now", "even-a", "even-b", "even-c", "even-d", "even-e", ".even-begun"]):
+    runs = [f"even-{k:012x}" for k in range(6)]
+    for age, name in enumerate([*runs, ".even-begun", "even-more-0123456789ab"]):
         (chapters / name).mkdir(parents=True)
         os.utime(chapters / name, (1e9 - age, 1e9 - age))
-    even = SimpleNamespace(name="even", folder=chapters / "even-now")
+    even = Chapter("even", Path("even.py"), (), {}, chapters / runs[0])
     site._forget_old_runs(SimpleNamespace(build=tmp_path, chapters=[even]))
-    assert sorted(path.name for path in chapters.iterdir()) == ["even-a", "even-b", "even-c", "even-now"]
+    assert {path.name for path in chapters.iterdir()} == {*runs[:4], "even-more-0123456789ab"}
