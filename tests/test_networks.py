@@ -114,6 +114,8 @@ def test_bounded_nonlinearities():
     bounded = {name for name, phi in networks.NONLINEARITIES.items() if networks.is_bounded(phi)}
     assert bounded == {"sigmoidal", "erf", "tanh"}
     assert not networks.is_bounded(lambda z: jax.nn.relu(-z))  # on one side only
+    assert networks.is_bounded(lambda z: 1500 * jnp.tanh(z))
+    assert not networks.is_bounded(lambda z: jnp.log1p(jnp.abs(z)))  # small, and grows for ever
 
 
 def test_forward_pass_by_hand():

@@ -367,7 +367,7 @@ def _of_sampling():
         for name, values in bad.items():
             call = partial(settings, kind, name)
             yield f"sampling.{kind.__name__}", lambda call=call, **a: call(*a.values()), dict, {name: values}
-    cold = lambda step_size: sampling.sample(small(), key, 2, num_warmup=0, method=sampling.HMC(step_size))  # noqa: E731
+    cold = lambda **size: sampling.sample(small(), key, 2, num_warmup=0, method=sampling.HMC(**size))  # noqa: E731
     yield "sampling.HMC without warm-up", cold, dict, {"step_size": (None,)}
     yield (
         "Posterior.new_inputs",

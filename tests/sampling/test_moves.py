@@ -132,7 +132,8 @@ def _scale_without_jacobian(key, weights, given):
 
 def _rotations_without_acceptance(key, weights, given):
     """Half of the neurons turned into the other half, whatever the training error says."""
-    theta = jax.random.uniform(key, (given.network.width // 2, 1), minval=-jnp.pi, maxval=jnp.pi)
+    pairs = given.network.width // 2, 1
+    theta = jax.random.uniform(key, pairs, weights.first.dtype, minval=-jnp.pi, maxval=jnp.pi)
     cos, sin = jnp.cos(theta), jnp.sin(theta)
 
     def turn(rows):
