@@ -1031,9 +1031,9 @@ for each, place in ((first, "as many inputs as neurons"), (many, "four times as 
 # cent less than theory says in small networks, and by some per cent more in large ones. We do not know why.
 #
 # **Refuted.** With three hidden layers and $N = P = 100$ one neuron for each class is not the rule. On
-# average 2.1(2) neurons of the feature layer have at least half of the strongest one's activity on a class. A
+# average 2.0(2) neurons of the feature layer have at least half of the strongest one's activity on a class. A
 # single network with three in all, like the published one, is among ours. With four times as many inputs it
-# is the rule: there the average is 1.06(5). At $N = P$ this size lies on the crossover between one neuron and
+# is the rule: there the average is 1.09(5). At $N = P$ this size lies on the crossover between one neuron and
 # many.
 #
 # ## Exercises
