@@ -31,9 +31,9 @@ RECORDS = yaml.safe_load("""\
   source: counting, stored: "data/results/codes.npz, of 2026-01-01", note: at `y` = ½, size: {N: 2},
   paper: {computed: [1-0, 1-1], passed: false}}
 - {id: A2, quantity: slope, computed: -0.5, expected: 1.0, uncertainty: 0.125, predicate: within 3 s.e.,
-  passed: false, because: the law is another, headline: true, size: {P: [5, 10]}}
+  apart: 12.0, passed: false, because: the law is another, headline: true, size: {P: [5, 10]}}
 - {id: A8, quantity: weight, computed: 20000000.0, expected: 25000000.0, uncertainty: 500000.0,
-  headline: true, predicate: within 20 %, size: {"|dx|²": 4}, sampler: {state: not shown,
+  headline: true, predicate: within 20 %, apart: 10.0, size: {"|dx|²": 4}, sampler: {state: not shown,
   verdict: "equilibrium not shown: R-hat 1.4"}, paper: {sampler: null, apart: 4.0}}
 - {id: A10, quantity: parts | of all, computed: [4.0, 3.5, 4.5, 4.0], expected: null, predicate: "> 3",
   uncertainty: [0.5, 0.5, 0.5, 0.5], headline: true, figure: matrix, size: {N: 4}, control: {description: ten,
