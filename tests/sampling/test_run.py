@@ -99,7 +99,9 @@ CHAINS = {"num_chains": 300, "num_samples": 4, "num_warmup": 80, "thinning": 15,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("depth", "method"), [(1, "hmc"), (2, "hmc"), (3, "hmc"), (1, "langevin")])
+@pytest.mark.parametrize(
+    ("depth", "method"), [(1, "hmc"), (2, "hmc"), (3, "hmc"), pytest.param(1, Langevin(20), id="1-langevin")]
+)
 @pytest.mark.key_reuse
 def test_linear_networks_follow_the_exact_law(depth, method):
     given = linear_posterior(depth)
@@ -262,7 +264,7 @@ def test_wrong_acceptance_is_caught(monkeypatch):
 # ---- other exact laws -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["hmc", "langevin"])
+@pytest.mark.parametrize("method", ["hmc", pytest.param(Langevin(20), id="langevin")])
 def test_high_temperature_recovers_the_prior(method):
     given = posterior.Posterior(tasks.toy(4, (0.5, 0.5)), NETWORK, 1e6)
     samples = small_sample(

@@ -104,7 +104,7 @@ def test_fishers_combination_is_uniform_where_its_tests_are():
 def test_variance_of_numbers_within_networks_and_between(between, monkeypatch):
     """Numbers that fluctuate in time and differ for good between networks, with ten of these or with two."""
     rng, variance = np.random.default_rng(1), 4.0
-    shape = (10, 60, 300) if between == 0 else (2, 60, 20 * 300)
+    shape = (10, 60, 300) if between == 0 else (2, 60, 5 * 300)
     own = np.sqrt(between * variance / 2) * rng.standard_normal((shape[0], 1, shape[2]))
     numbers = own + np.sqrt(variance * (1 - between / 2)) * rng.standard_normal(shape)
     monkeypatch.setattr(runs.finite_width, "number_moments", lambda *_: (variance, 3 * variance**2))
