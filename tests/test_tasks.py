@@ -108,6 +108,8 @@ def test_images_drawn_at_random_may_miss_a_class_and_the_error_says_what_helps()
     assert all("num_inputs: got 9, none of which is of class" in text for text in said)
     assert all("balanced=True" in text for text in said)
     assert tasks.mnist(3, balanced=True).num_classes == 3
+    with pytest.raises(ValueError, match="classes: got .* needs different whole numbers"):
+        tasks.mnist(6, classes=(0.0, 1.0))
     with pytest.raises(ValueError, match=r"num_inputs: got 2, none of which is of class \d; take more$"):
         tasks.mnist(2, balanced=True)
 

@@ -104,6 +104,12 @@ def test_a_small_difference_counts_as_agreement_however_sure_it_is(given):
     assert not sampling.compare_ends(made_up(noise), made_up(noise[::-1] + 0.1), given, tolerance=0.005).agree
 
 
+def test_chains_that_never_moved_from_one_place_are_told(given):
+    stuck = sampling.convergence(made_up(np.full((2, 20), 3.0), acceptance=0.0), given)
+    assert not stuck.converged
+    assert stuck.verdict == "equilibrium not shown: nothing that is recorded has moved"
+
+
 def test_too_few_samples_are_refused(given):
     with pytest.raises(ValueError, match="at least 4"):
         sampling.convergence(made_up(np.ones((2, 3))), given)

@@ -218,3 +218,9 @@ def test_steps_widen_outliers_by_the_noise_at_their_width(ratios):
         breathing = 1 / (4 * task.class_counts[c])
         assert found.total[k] == pytest.approx(found.noise[k] + breathing)
         assert found.stepped[k] == pytest.approx(found.noise[k] * moving[0, 0] / still[0, 0] + breathing)
+
+
+def test_memory_of_two_layers_is_refused():
+    two = linear.solve(tasks.toy(8), depth=2, temperature=0.1)
+    with pytest.raises(ValueError, match="solution: got 2 hidden layers"):
+        dynamics.linear_memory(two, np.arange(3.0))

@@ -563,6 +563,8 @@ def test_critical_temperature_ends_redundancy():
     assert transition.weight < 0.2
     with pytest.raises(ValueError, match="low, high"):
         sigmoidal.critical_temperature(task, 0.2, 0.5)
+    with pytest.raises(ValueError, match="start: is found along the way"):
+        sigmoidal.critical_temperature(task, 0.05, 0.1, start=below.dual_field)
 
 
 def test_transition_along_the_targets_agrees_with_a_scan():
