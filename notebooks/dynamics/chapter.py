@@ -138,13 +138,13 @@ print("neurons of each chain that end with another code:", moved.sum(-1))
 # For hidden weights, whose prior has variance one anyway, this changes only the unit of time,
 # $t = (T/N)\, t_{\rm A}$. A readout $a = \sigma_a w$ is slower here than in the paper: its *mobility*, the
 # speed that a force gives it, is $\sigma_a^2 = 1/P$ times the paper's. The posterior and its barriers are
-# the same, the times are not. In this chapter "our dynamics" is {eq}`eq-dynamics-langevin`, and what
-# depends on the mobility is measured with "the paper's mobility" as well.
+# the same, the times are not. All runs of this chapter follow {eq}`eq-dynamics-langevin`, and what depends on
+# the mobility is measured with "the paper's mobility" as well.
 #
 # Other chapters reach {term}`equilibrium` by moves that exchange the roles of neurons at one stroke. This
 # chapter makes none, since it asks whether the roles change by themselves. Networks start from the theory's
 # scheme and pass a few trajectories of Hamiltonian Monte Carlo. Then we follow the dynamics in finite time
-# steps, all of which are accepted. Where codes last, networks can be in equilibrium only within their codes;
+# steps, without a Metropolis test. Where codes last, networks can be in equilibrium only within their codes;
 # energy and training error tell whether they are. The tasks are paper A's: $y_- = 0$ for linear, $1/2$ for
 # sigmoidal and $-1/2$ for ReLU networks. The finite step raises the mean squared
 # training error by at most {glue:text}`excess` %.
@@ -381,12 +381,12 @@ Finding(
 #
 # ### What still moves
 #
-# A neuron whose code is frozen still moves: its preactivations on single inputs fluctuate. A sigmoidal
-# neuron sits at one maximum of the readouts' density, with the readouts $a$. (Paper A calls it the neuron's
-# branch; in the chapter on condensation this word means something else.) On an input of
-# class $c$ its preactivation follows the density $\mathcal N(z; 0, 1)\, e^{(a^\top t_c)\, \phi(z)}$. The
-# check compares the variance in time with that of this density at the sampled mean activation. It corrects
-# for finite $N$, to order $1/N$, and for finite steps, by $\tfrac12 \Delta t$.
+# A neuron whose code is frozen still moves: its preactivations on single inputs fluctuate. A sigmoidal neuron
+# sits at one maximum of the readouts' density, with the readouts $a$. (Paper A calls it the neuron's branch;
+# in the chapter on condensation this word means something else.) On an input of class $c$ its preactivation
+# follows the density $\mathcal N(z; 0, 1)\, e^{(a^\top t_c)\, \phi(z)}$. The check compares the variance in
+# time with that of this density, its drive $a^\top t_c$ taken such that the mean activation is the sampled
+# one. It corrects for finite $N$, to order $1/N$, and for finite steps, by $\tfrac12 \Delta t$.
 #
 # A ReLU outlier carries a whole class alone. Its fluctuations do not average out over neurons, and the
 # training error would feel every one of them. So it moves least of all.
@@ -581,8 +581,8 @@ history = runs.code_history(deep)
 publish(
     figures.code_raster,
     "all_layers_in_time",
-    caption="Codes mix in the first layer and stay in the feature layer. All neurons of one chain, sorted by "
-    "their code at the start; a color for each code.",
+    caption="Neurons change their codes in the first layer and keep them in the feature layer. All neurons "
+    "of one chain, sorted by their code at the start; a color for each code.",
     times=deep.times,
     which=[
         w[np.argsort(w[:, 0], kind="stable")].astype(np.int16) for w in (each[0].T for each in history.layers)

@@ -300,7 +300,7 @@ Finding(
 # %% [markdown]
 # The codes that are active on a single class vanish, 1-0-0 above all. For the other codes the numbers of
 # neurons become those of theory. Numbers of neurons are whole, and at low $T$ they hardly fluctuate. Theory
-# takes this into account, as in [Redundant](redundant.ipynb). At $y_- = 0.1$ theory expects
+# takes this into account, as in [the chapter before](redundant.ipynb). At $y_- = 0.1$ theory expects
 # {glue:text}`theory_pairs` neurons with 1-1-0, 1-0-1 and 0-1-1, and {glue:text}`theory_single` with 1-0-0.
 # The networks that were quenched have {glue:text}`found_pairs` and {glue:text}`found_single` on average. (The
 # last neuron of a network takes about a hundred transitions to leave 1-0-0.) At $y_- = \tfrac12$ the code

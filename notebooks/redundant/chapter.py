@@ -516,7 +516,8 @@ on_class = Finding(
     figure="preactivations",
     panel="Paper A, Fig. 4c",
     control=Control(
-        "theory at y₊ = 1.2", sampled=runs.preactivation_pvalue(main, main.neighbor(y_plus=0.2), drawn)
+        "theory at a target of 1.2 for the own class",
+        sampled=runs.preactivation_pvalue(main, main.neighbor(y_plus=0.2), drawn),
     ),
 )
 on_class.draw(
@@ -564,7 +565,7 @@ fluctuations = Finding(
     sampler=scatter.sampler,
     figure="variance_over_sizes",
     panel="Paper A, text",
-    control=Control("theory at y₊ = 1.2", theory=altered),
+    control=Control("theory at a target of 1.2 for the own class", theory=altered),
 )
 fluctuations.draw(
     over_width,

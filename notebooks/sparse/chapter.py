@@ -281,9 +281,9 @@ of_readouts, of_preactivations = runs.populations(main)
 publish(
     figures.sparse_population,
     "readout_posterior",
-    caption="A bulk (left) and, far from it, three outliers (right, logarithmic; two of them "
-    "coincide). Readouts of the first output. Bars: samples; line: the bulk's density in theory; dashed: its "
-    "outliers.",
+    caption="A bulk (left) and, far from it, three outliers (right, counts on a logarithmic axis; two of "
+    "them coincide). Readouts of the first output. Bars: samples; line: the bulk's density in theory; "
+    "dashed: its outliers.",
     tail=f"N = P = {N}, T = {T:g}, y₋ = −0.5. Paper A, Fig. 4a.",
     counterparts=["A 4a"],
     **of_readouts,
@@ -303,8 +303,8 @@ kinked = Finding(
 )
 kinked.draw(
     figures.sparse_population,
-    "One outlier stands far beyond the bulk (right, logarithmic), the other two are silent on this class. "
-    "Preactivations on class 0. Bars: samples; line and dashed: theory.",
+    "One outlier stands far beyond the bulk (right, counts on a logarithmic axis), the other two are silent "
+    "on this class. Preactivations on class 0. Bars: samples; line and dashed: theory.",
     **of_preactivations,
 )
 kinked.judge(standard_errors(3), because="corrections of second order in 1/N and 1/P")
