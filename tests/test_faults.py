@@ -28,6 +28,7 @@ def test_what_needs_no_other_program(trial, tmp_path):
 
 
 @pytest.mark.pipeline
+@pytest.mark.xdist_group("pipeline")  # whose book it is
 @pytest.mark.parametrize("trial", THERE, ids=lambda trial: trial.tried)
 def test_what_is_done_to_a_built_book(trial, built_book, tmp_path, monkeypatch):
     monkeypatch.setattr(builds, "BUILT", [built_book])
