@@ -570,7 +570,7 @@ Finding(
 
 # %% [markdown]
 # The data are fitted after {glue:text}`zero` steps, the final scheme takes {glue:text}`final` (medians). At
-# the paper's mobility, in networks of {glue:text}`few` neurons, it is {glue:text}`unit_zero` and
+# the paper's mobility, in networks of {glue:text}`few` neurons, these are {glue:text}`unit_zero` and
 # {glue:text}`unit_final` steps. At first some classes have no outlier of their own, and the number of
 # outliers grows as more neurons leave the bulk. Once every class has one, there are too many, or some are
 # shared by several classes. Then their number falls.
