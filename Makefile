@@ -18,7 +18,7 @@ override FROM := $(value FROM)
 override BUILDER := $(value BUILDER)
 override A := $(value A)
 override B := $(value B)
-export PRESET NAME ID SEED SEEDS PORT ONLY FROM A B BUILDER BUILDS
+export PRESET NAME ID SEED SEEDS PORT ONLY FROM A B BUILDER BUILDS OWN
 
 VENV := .venv
 BENCH := .venv-bench
@@ -31,7 +31,7 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 py
 JOB := $(PY) -m companion.pipeline
 
 # Words typed as name=value that are no setting of this file are parameters of a chapter
-OWN := PRESET SEED SEEDS NAME ID PORT PYTHON BROWSER_TESTS ONLY FROM A B BUILDER BUILDS
+override OWN := PRESET SEED SEEDS NAME ID PORT PYTHON BROWSER_TESTS ONLY FROM A B BUILDER BUILDS
 TYPED := $(filter-out $(OWN:%=%=%),$(foreach word,$(MAKEOVERRIDES),$(if $(findstring =,$(word)),$(word))))
 unexport $(foreach word,$(TYPED),$(firstword $(subst =, ,$(word))))
 

@@ -344,16 +344,17 @@ whole = np.array([finite_width.whole_numbers(each.theory, CODES, each.width) for
 wide = np.array(widths)[:, None]
 sampled_pair = runs.pair_correlation(found, shares, wide)
 pair = runs.pair_correlation(Estimate(expected, 0.0), whole, wide).value
-in_theory = (wide - 1) * np.abs(pair)
-kept = in_theory[0] * (wide - 1) / (widths[0] - 1)  # a correlation that does not fall
+others = wide - 1
+in_theory = others * np.abs(pair)
+kept = others * np.abs(pair[0])  # a correlation that does not fall
 way = np.maximum((kept - in_theory)[1:], 1e-9)  # a reader's sizes may be equal
-beyond = (wide - 1) * np.abs(sampled_pair.value) - in_theory
+beyond = others * np.abs(sampled_pair.value) - in_theory
 two_neurons = Finding(
     "A34",
     "correlation of two neurons' having a code, beyond the smallest size: share of the way from theory's to "
     "one that does not fall",
     headline=True,
-    sampled=Estimate(beyond[1:] / way, ((wide - 1) * sampled_pair.error)[1:] / way),
+    sampled=Estimate(beyond[1:] / way, (others * sampled_pair.error)[1:] / way),
     theory=np.zeros(way.shape),
     over=NAMES,
     size=scatter.size,

@@ -260,15 +260,16 @@ class Site:
 
     def log_held(self, c: int, fields: np.ndarray, firmness: np.ndarray) -> np.ndarray:
         """What e^{−½bφ²} for every input of the other classes changes of it, b (k, C)."""
-        change, known = np.empty(len(fields)), None
+        change = np.empty(len(fields))
         for row, (s, b) in enumerate(zip(fields[:, None], firmness)):
             if row == 0 or np.any(s != fields[row - 1]):  # a branch costs most, and many rows ask for one
                 u, parts = self._branch(c, s)
-                known = normalized(parts.sum(0) + self._log_weights(u))[0]
+                log_weights = self._log_weights(u)
+                known = normalized(parts.sum(0) + log_weights)[0]
             held = [
                 parts[d] if d == c or b[d] == 0 else self._held(d, s[:, d], u, b[d]) for d in range(len(b))
             ]
-            change[row] = (normalized(np.sum(held, axis=0) + self._log_weights(u))[0] - known)[0]
+            change[row] = (normalized(np.sum(held, axis=0) + log_weights)[0] - known)[0]
         return change
 
     def _branch(self, c, fields):

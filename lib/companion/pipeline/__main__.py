@@ -25,9 +25,6 @@ from companion.pipeline.project import BUILD, BuildError, Chapter, Project
 PAGES = "pages"  # name of the job that builds the pages
 _SCRATCH = ".scratch"  # names the folder of a build's temporary files
 _BUILDER = "CODING_SCHEMES_BUILDER"  # process that started this job; its end is the job's
-# Settings of the Makefile itself
-_OF_MAKE = {"NAME", "ID", "SEEDS", "PRESET", "SEED", "PYTHON", "PORT", "BROWSER_TESTS", "FROM", "A", "B"}
-_OF_MAKE |= {"BUILDER", "BUILDS", "ONLY"}
 
 
 def main() -> int:
@@ -308,12 +305,16 @@ def _assignment(text: str) -> tuple[str, str]:
 
 
 def _typed(environment: Mapping[str, str]) -> dict[str, str]:
-    """Parameters typed after `make`, which hands them on in MAKEFLAGS, escaped, and through no shell."""
+    """Parameters typed after `make`, which hands them on in MAKEFLAGS, escaped, and through no shell.
+
+    Settings of the Makefile itself are none; it names them in OWN.
+    """
+    own = environment["OWN"].split()
     words = re.findall(r"(?:\\.|\S)+", environment.get("MAKEFLAGS", ""))
     pairs = [word.partition("=") for word in words if re.match(r"[A-Za-z_]\w*=", word)]
     given = {name: re.sub(r"\\(.)", r"\1", value).replace("$$", "$") for name, _, value in pairs}
     seed = {"seed": environment["SEED"]} if environment.get("SEED") else {}
-    return seed | {name: value for name, value in given.items() if name not in _OF_MAKE}
+    return seed | {name: value for name, value in given.items() if name not in own}
 
 
 def _message(error: Exception) -> str:

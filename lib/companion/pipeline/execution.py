@@ -295,8 +295,7 @@ def _failure(
     chapter: Chapter, code_cells: list[nbformat.NotebookNode], current: int, error: Exception
 ) -> str:
     source = code_cells[current].source if current >= 0 else ""
-    before, found, _ = f"\n{chapter.source.read_text(encoding='utf-8')}\n".partition(f"\n{source}\n")
-    line = before.count("\n") + 1 if source and found else None
+    line = chapter.row(source)
     if isinstance(error, PapermillExecutionError):
         reason, detail = f"{error.ename}: {error.evalue}", "\n".join(error.traceback)
     else:

@@ -73,7 +73,17 @@ class Chapter:
     @property
     def any_manifest(self) -> str:
         """Pattern of the manifests of this chapter's results, whatever they were made from."""
-        return f"{self.name}-{'[0-9a-f]' * DIGITS}/{MANIFEST}"
+        return f"{self.any_folder}/{MANIFEST}"
+
+    @property
+    def any_folder(self) -> str:
+        """Pattern of the folders of these results."""
+        return f"{self.name}-{'[0-9a-f]' * DIGITS}"
+
+    def row(self, cell: str) -> int | None:
+        """Line of the source where a cell begins; None where it is not there."""
+        before, found, _ = f"\n{self.source.read_text(encoding='utf-8')}\n".partition(f"\n{cell}\n")
+        return before.count("\n") + 1 if cell and found else None
 
     @property
     def finished(self) -> bool:

@@ -56,9 +56,9 @@ def line(project: Project, chapter: Chapter, figure: str, cell: str, settings: d
         cell: Source of the cell that published it.
         settings: The chapter's preset and seed.
     """
-    before, found, _ = f"\n{chapter.source.read_text(encoding='utf-8')}\n".partition(f"\n{cell}\n")
     within = cell.partition(f'"{figure}"')
-    row = before.count("\n") + 1 + within[0].count("\n") * bool(within[1]) if found else None
+    if row := chapter.row(cell):
+        row += within[0].count("\n") * bool(within[1])
     path = chapter.source.relative_to(project.root).as_posix()
     place = source_address(project, path)
     digests = manifest.read(chapter.manifest).get("files", {})

@@ -441,7 +441,6 @@ def _forget_old_runs(project: Project, keep: int = 3) -> None:
         shutil.rmtree(begun)
     current = {chapter.folder for chapter in project.chapters}
     for chapter in project.chapters:
-        pattern = chapter.any_manifest.partition("/")[0]
-        earlier = [path for path in chapter.folder.parent.glob(pattern) if path not in current]
+        earlier = [path for path in chapter.folder.parent.glob(chapter.any_folder) if path not in current]
         for path in sorted(earlier, key=lambda p: p.stat().st_mtime, reverse=True)[keep:]:
             shutil.rmtree(path)

@@ -171,8 +171,9 @@ def test_programs_compiled_once_are_kept_for_every_seed_and_preset(tmp_path):
     ],
 )
 def test_typed_parameters_are_read_from_what_make_hands_on(flags, found):
-    assert commands._typed({"MAKEFLAGS": flags}) == found
-    assert commands._typed({"MAKEFLAGS": flags, "SEED": "3"}) == {"seed": "3"} | found
+    made = {"MAKEFLAGS": flags, "OWN": "PRESET SEED NAME"}
+    assert commands._typed(made) == found
+    assert commands._typed(made | {"SEED": "3"}) == {"seed": "3"} | found
 
 
 def test_temporary_files_of_a_killed_build_are_deleted_and_no_other_folder(tmp_path, monkeypatch):
