@@ -522,24 +522,26 @@ def _crossing(grid: np.ndarray, gains: np.ndarray) -> float:
     return float(np.interp(LEVEL, gains[k - 1 : k + 1], grid[k - 1 : k + 1]))
 
 
-def alignments(runs: Mapping[float, Run], targets: np.ndarray) -> Alignments:
-    """Alignment of sampled networks' kernels with targets, those learned or others."""
+def alignments(
+    runs: Mapping[float, Run], targets: np.ndarray, measure: Callable[..., np.ndarray] = alignment
+) -> Alignments:
+    """Alignment of sampled networks' kernels with targets, or with what is at right angles to them."""
     first = next(iter(runs.values()))
     network = first.posterior.network
     lazy = gaussian_process.prior_kernels(first.task.inputs, None, network.nonlinearity, network.depth)[1:]
-    values = [alignment(layer_kernels(run), targets).mean(1) for run in runs.values()]
+    values = [measure(layer_kernels(run), targets).mean(1) for run in runs.values()]
     return Alignments(
         np.array([*runs]),
-        alignment(lazy, targets),
+        measure(lazy, targets),
         np.array(values),
         [run.convergence for run in runs.values()],
     )
 
 
-def other_targets(targets: np.ndarray, seed: int) -> np.ndarray:
-    """Targets in another order, less their part along those learned."""
-    other = np.random.default_rng(seed).permutation(targets)
-    return other - targets * np.sum(other * targets) / np.sum(targets**2)
+def alignment_across(kernel: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Mean `alignment` with all directions at right angles to one target, shape (...)."""
+    trace = np.trace(kernel, axis1=-2, axis2=-1) / np.linalg.norm(kernel, axis=(-2, -1))
+    return (trace - alignment(kernel, targets)) / (len(targets) - 1)
 
 
 # ---- little richness --------------------------------------------------------------------------------

@@ -322,13 +322,12 @@ Finding(
 
 # %% tags=["hide-input"]
 half = [each for (P, rho, _), each in found.items() if (P, rho) == (P0, 0.5)]
-kernel = spread(half[-1].kernel[:, 0])
 count = runs.task(P0, 0.5).class_counts[0]
 diagonal = lambda solution: solution.kernel_block[0, 0] + solution.kernel_diagonal[0] / count  # noqa: E731
 Finding(
     "D10",
     "mean kernel within class 0, widest networks at ρ = ½",
-    sampled=kernel,
+    sampled=half[-1].kernel,
     theory=diagonal(runs.population(P0, 0.5)),
     size=size | {"N": half[-1].size["N"], "P": P0, "ρ": 0.5},
     sampler=half[-1].equilibrium,
@@ -360,9 +359,8 @@ Finding(
 # less it holds. Beyond a critical overlap $\rho_b^*$ it holds less than the $B$ that the outputs demand.
 # Something else has to supply the rest, and again one large neuron is the cheapest. So below $\rho_b^*$ a
 # crowd carries a class. Above it one neuron keeps a share of the class even as $N\to\infty$, and a crowd has
-# what is left. The checks ask for the number of neurons that carry a class, not for this share. Zero-range
-# processes, in which particles hop between sites, condense in the same way: up to a critical density the
-# particles spread, and beyond it one site takes the excess.
+# what is left. Zero-range processes, in which particles hop between sites, condense in the same way: up to a
+# critical density the particles spread, and beyond it one site takes the excess.
 
 # %% tags=["hide-input"]
 M, P1, rho = sizes.shared.num_neurons, sizes.shared.num_inputs, sizes.shared.overlap
@@ -429,6 +427,48 @@ Finding(
         sampled=runs.growth([together[sizes.shared.between[0], N] for N in M[-2:]]),
     ),
 ).judge(standard_errors(3), because="corrections of higher order in 1/N")
+
+
+def shares_over_width(limits, **arrays):
+    """Shares over N with their limits as dashed lines."""
+    figure = over_width(**arrays)
+    (axis,) = figure.axes
+    axis.set(yscale="linear", ylim=(0, 1), ylabel="share of the largest neuron")
+    for limit, color in zip(limits, figures.CLASS_COLORS, strict=False):
+        axis.axhline(limit, color=color, linestyle="--", linewidth=1)
+    return figure
+
+
+has_most = lambda rho_b, N: runs.largest(P1, rho, int(N), rho_b)  # noqa: E731
+in_charge = Finding(
+    "D18",
+    "share of a class's squared activity that its largest neuron has, every width and overlap",
+    sampled=stacked([each.largest for each in together.values()]),
+    theory=np.array([has_most(*place) for place in common]),
+    over=in_common.over,
+    size=in_common.size,
+    sampler=in_common.sampler,
+    figure="largest",
+    control=Control(
+        "theory at the next overlap between classes",
+        theory=np.array([has_most(following[rho_b], N) for rho_b, N in common]),
+    ),
+)
+in_charge.draw(
+    shares_over_width,
+    "Below the critical overlap the largest neuron of a class has an ever smaller share of its squared "
+    "activity as networks grow. Above, the share tends to a limit, that of a condensate. Points: sampled "
+    "networks; lines: theory, with no fitted number; dashed: its limit, zero below the critical overlap.",
+    widths=[N for _, N in common],
+    sampled=in_charge.sampled.value,
+    errors=in_charge.error,
+    overlaps=[rho_b for rho_b, _ in common],
+    line_widths=M,
+    lines=[[has_most(rho_b, N) for N in M] for rho_b in sizes.shared.between],
+    symbol=r"\rho_b",
+    limits=[runs.largest_limit(P1, rho, rho_b) for rho_b in sizes.shared.between],
+)
+in_charge.judge(relative(0.15), because="fluctuations of the field")
 glue("edge", f"{edge:.3f}", display=False)
 share = runs.condensate(P1, rho, shared=sizes.shared.between[-1]).condensed_share[0]
 for name, value in {"share": f"{100 * share:.0f} %", "most": f"{sizes.shared.between[-1]:g}"}.items():
@@ -870,7 +910,7 @@ glue("digits_above", f"{rho_b / boundary[np.searchsorted(grid, rho_w)]:.0f}", di
 number = [runs.times(sizes.sampling.num_chains, k) for k in sizes.digits.chains]
 like_digits = sampling | {"num_chains": number[-1]}
 on_digits = [
-    runs.networks(jax.random.fold_in(key, 80 + k), digits, N, **sampling | {"num_chains": each})
+    runs.networks(jax.random.fold_in(key, 140 + k), digits, N, **sampling | {"num_chains": each})
     for k, (N, each) in enumerate(zip(M3, number, strict=True))
 ]
 rules = [runs.by_mean_overlaps(digits), runs.by_mean_overlaps(digits, shared=False)]
@@ -1109,20 +1149,27 @@ Finding(
 # order $P/N$ of the bulk's activity is lost. Coding neurons take over what it did. Field and amounts are
 # solved again with this bulk. Nothing is fitted.
 #
-# In networks of unrelated inputs the three coding neurons stand apart, and the rest can be measured.
+# In networks of unrelated inputs the three coding neurons stand apart, and the rest can be measured. We count
+# as bulk the neurons whose readouts lie where theory has the bulk, within $7\sigma_a$ of its maximum. Some
+# neurons on the lower part of a branch are too small to be told from the bulk by their activity, and would
+# raise its mean by a percent. In networks more than twice as wide as there are inputs the first order
+# suffices. Where $N$ is about $P$, the bulk loses {glue:text}`bulk_lost` of what the first order says.
 
 # %% tags=["hide-input"]
-narrow = min(N for P, rho, N in places if (P, rho) == (P0, 0))
-by_theory = runs.bulk(P0, narrow)
+unrelated_widths = sorted(N for P, rho, N in places if (P, rho) == (P0, 0))
+narrow, wide = unrelated_widths[:2]
+bulk_at = {N: (found[P0, 0, N].bulk(runs.condensate(P0, 0.0)), *runs.bulk(P0, N)) for N in (narrow, wide)}
 Finding(
     "D10",
-    "mean square activity of the bulk, unrelated inputs, narrowest networks",
-    sampled=spread(found[P0, 0, narrow].bulk),
-    theory=by_theory[0],
-    size=size | {"N": narrow, "P": P0, "ρ": 0.0},
-    sampler=found[P0, 0, narrow].equilibrium,
-    control=Control("the bulk at N → ∞", theory=by_theory[1]),
+    "mean square activity of the bulk, unrelated inputs, more neurons than inputs",
+    sampled=bulk_at[wide][0],
+    theory=bulk_at[wide][1],
+    size=size | {"N": wide, "P": P0, "ρ": 0.0},
+    sampler=found[P0, 0, wide].equilibrium,
+    control=Control("the bulk at N → ∞", theory=bulk_at[wide][2]),
 ).judge(standard_errors(3), because="terms of second order in P/N")
+inside, at_width, limit = bulk_at[narrow]
+glue("bulk_lost", f"{100 * (limit - inside.value) / (limit - at_width):.0f} %", display=False)
 
 # %% [markdown]
 # ## Exercises

@@ -72,6 +72,20 @@ def predicted(
     return per_class(condensate(num_inputs, overlap, nonlinearity, shared), num_neurons)
 
 
+@cache
+def largest(num_inputs: int, overlap: float, num_neurons: int, shared: float) -> float:
+    """Share of the largest neuron, mean over classes, as in `Networks.largest`."""
+    return float(condensate(num_inputs, overlap, "relu", shared).largest_share(num_neurons).mean())
+
+
+@cache
+def largest_limit(num_inputs: int, overlap: float, shared: float) -> float:
+    """The same as N → ∞: of the condensate, zero where there is none."""
+    found = condensate(num_inputs, overlap, "relu", shared)
+    of_class = found.amounts / (found.amounts + found.bulk_squares[0])  # what its coding neurons have
+    return float(np.mean(np.maximum(found.condensed_share, 0) * of_class))
+
+
 def by_mean_overlaps(given: Task, shared: bool = True) -> condensation.Solution:
     """Theory of as many inputs of every class that overlap evenly, between classes, too, or not."""
     ratios = (given.class_counts / given.num_inputs).tolist()
@@ -145,15 +159,6 @@ def _by_rank(activations: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return -np.sort(-squares, axis=-2)
 
 
-def _kernel(activations: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Mean kernel within class 0, the diagonal included, and between classes 0 and 1, (chains, 2)."""
-    zero, one = (activations[..., labels == c].mean(-1) for c in (0, 1))
-    return np.stack([(zero * zero).mean((1, 2)), (zero * one).mean((1, 2))], axis=-1)
-
-
-# ---- networks from two starts -----------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Networks:
     """Networks of one size, cooled from the prior, and restarted with the neurons of a code merged into one.
@@ -163,8 +168,8 @@ class Networks:
         cooled: ⟨1/PR⟩ of every chain and class, from the prior, shape (chains, C).
         restarted: the same from the second start.
         at_start: 1/PR where that began.
-        bulk: mean square of the class means of neurons that are no outliers, (chains of both,).
-        kernel: mean kernel within class 0 and between classes 0 and 1, (chains of both, 2).
+        means: class means of the activations, (chains of both, S, N, C).
+        readouts: (chains of both, S, N, m).
         below: last activations of the layer below, (chains of both, N, P); of no chains at L = 1.
     """
 
@@ -172,8 +177,8 @@ class Networks:
     cooled: np.ndarray
     restarted: np.ndarray
     at_start: np.ndarray
-    bulk: np.ndarray
-    kernel: np.ndarray
+    means: np.ndarray
+    readouts: np.ndarray
     below: np.ndarray
 
     @property
@@ -185,6 +190,24 @@ class Networks:
     def participation(self) -> Estimate:
         """Of both."""
         return _participation(np.concatenate([self.cooled, self.restarted]))
+
+    @property
+    def kernel(self) -> Estimate:
+        """Mean kernel within class 0, the diagonal included."""
+        return spread(np.square(self.means[..., 0]).mean((1, 2)))
+
+    @property
+    def largest(self) -> Estimate:
+        """Share of a class's Σm² that its largest neuron has, mean over classes."""
+        squares = np.square(self.means)
+        return spread((squares.max(2) / squares.sum(2)).mean((1, 2)))
+
+    def bulk(self, theory: condensation.Solution) -> Estimate:
+        """⟨m²⟩, mean over classes, of the neurons whose readouts lie where theory has the bulk."""
+        places = theory.ensemble.points
+        center, radius = places.mean(0), condensation.BULK_RADIUS * np.sqrt(theory.problem.readout_variance)
+        inside = np.square(self.readouts - center).sum(-1) <= radius**2
+        return spread(np.square(self.means).mean(-1).mean((1, 2), where=inside))
 
     @property
     def kernel_below(self) -> np.ndarray:
@@ -213,13 +236,6 @@ class Networks:
 def _inverse(activations: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Mean 1/PR over the samples of every chain, which theory gives: (chains, C) of activations (…, N, P)."""
     return (1 / coding.class_participation(activations, labels)).mean(1)
-
-
-def _bulk(activations: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Mean square of the class means over classes and neurons that are no outliers, (chains,)."""
-    means = np.stack([activations[..., labels == c].mean(-1) for c in np.unique(labels)], axis=-1)
-    bulk = ~coding.outliers(activations, labels).mask
-    return np.square(means).mean(-1).mean((1, 2), where=bulk)
 
 
 def _participation(inverse: np.ndarray) -> Estimate:
@@ -265,8 +281,8 @@ def networks(
         cooled=inverse[0],
         restarted=inverse[1],
         at_start=1 / coding.class_participation(feature, labels),
-        bulk=np.concatenate([_bulk(phi, labels) for phi in activations]),
-        kernel=np.concatenate([_kernel(phi, labels) for phi in activations]),
+        means=np.concatenate([coding.class_means(phi, labels) for phi in activations]).astype(float),
+        readouts=np.concatenate([half.readouts for half in halves]),
         below=below,
     )
 

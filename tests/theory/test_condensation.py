@@ -56,6 +56,38 @@ def test_law_on_a_flat_branch_is_that_of_radii_drawn_at_random():
         assert share == pytest.approx(p, abs=4 * np.sqrt(p / kept.sum()) + 0.005)
     inverse = np.square(squares[kept]).sum(1) / squares[kept].sum(1) ** 2
     assert found.participation == pytest.approx(1 / inverse.mean(), rel=0.02)
+    largest = (squares[kept].max(1) / squares[kept].sum(1)).mean()
+    assert _sums_on_a_flat_branch(found).largest == pytest.approx(0.5 * largest, rel=0.01)
+
+
+def _sums_on_a_flat_branch(neurons, coding_share=0.5):
+    edges = np.arange(4 * condensation.NUM_CELLS + 1) / condensation.NUM_CELLS
+    mass = np.diff(np.sqrt(edges)) * np.exp(-4 * edges[1:])  # a tilt, against sums that come back
+    (weights,) = condensation._at_total(neurons.numbers[-1], np.fft.rfft(mass))
+    return condensation._Sums(neurons, mass, 1.0, weights[neurons.numbers - 1], coding_share)
+
+
+def test_the_largest_of_two_neurons_and_of_one_on_a_flat_branch():
+    """r = (cos θ, sin θ) with θ uniform: ⟨max cos²θ, sin²θ⟩ = ½ + 1/π."""
+    for number, expected in ((1, 1.0), (2, 0.5 + 1 / np.pi)):
+        neurons = condensation.Neurons(np.array([number]), np.ones(1), np.nan)
+        assert _sums_on_a_flat_branch(neurons, 1.0).largest == pytest.approx(expected, abs=2e-3)
+
+
+@pytest.mark.parametrize("width", [40, 400])
+def test_the_largest_neurons_share_is_between_mean_and_root_of_the_inverse_participation(alike, width):
+    """Σ s² ≤ max s ≤ √Σ s² for shares s that add up to one."""
+    inverse = 1 / alike.participation(width)
+    found = alike.largest_share(width)
+    assert np.all((inverse < found) & (found < np.sqrt(inverse)))
+
+
+def test_the_largest_neurons_share_of_a_condensate_tends_to_what_a_crowd_cannot_hold():
+    """Beyond the critical overlap between classes."""
+    solution = condensation.solve(tasks.tree(40, (0.5, 0.5), [0, 0], (0.5, 0.25), y_minus=-0.5), T)
+    coding = solution.amounts / (solution.amounts + solution.bulk_squares[0])
+    near, far = (solution.largest_share(N) - solution.condensed_share * coding for N in (1600, 100))
+    assert np.all(np.abs(near) < np.minimum(0.6 * np.abs(far), 0.015))
 
 
 def test_law_on_a_flat_branch_has_its_limits():
@@ -105,7 +137,7 @@ def test_one_and_two_neurons_are_weighed_as_by_hand():
     task = tasks.clustered(60, overlap=0.1, y_minus=-0.5)
     solution = condensation.solve(task, T)
     noise = solution.noise(width, np.ones(3))
-    alone = solution._neurons(c, width, np.ones(3), noise)
+    alone = solution._sums_of(c, width, np.ones(3), noise).neurons
     total = width * (solution.amounts[c] + 3 / width * solution.bulk_amounts[c])
     others = 1 + 2 / (width - 3)
     radii = solution._radii(c, total)

@@ -70,6 +70,7 @@ LEAST_BULK = 0.05  # of the neurons, while the numbers of the others are searche
 BULK_RADIUS = 7.0  # σ_a around the bulk's maximum that are integrated over
 NUM_CELLS = 2**12  # of Σ r²
 LEAST_WEIGHT = 1e-6  # numbers k that are rarer are left out
+NUM_LARGEST = 64  # values of the largest r² at which its distribution is taken
 MAX_ROUNDS = 30
 LARGEST_FIELD = 300.0  # that tables are made for
 FARTHEST = 20.0  # times the bulk's radius: nothing is left there of a branch that falls
@@ -94,6 +95,30 @@ class Neurons(NamedTuple):
     def mean(self) -> float:
         """⟨k⟩."""
         return float(self.probabilities @ self.numbers)
+
+
+class _Sums(NamedTuple):
+    """Sums of r² over the coding neurons of a class, on a lattice, and what comes of them."""
+
+    neurons: Neurons
+    mass: np.ndarray  # of one neuron in the cells of r²; the total is at NUM_CELLS
+    scale: float  # of its Fourier transform
+    weights: np.ndarray  # that so many neurons make the total, for the numbers of `neurons`
+    coding_share: float  # of the class's squared activity
+
+    @property
+    def largest(self) -> float:
+        """⟨max r²⟩ over the class's squared activity in the same units."""
+        places = np.linspace(1, 0, NUM_LARGEST + 1)  # closer together near the total, where one has all
+        cells = np.rint(NUM_CELLS * (1 - places**2)).astype(int)
+        below = np.zeros(len(cells))
+        for j, cell in enumerate(cells[:-1]):
+            single = np.fft.rfft(np.where(np.arange(len(self.mass)) < cell, self.mass, 0)) / self.scale
+            (weights,) = _at_total(self.neurons.numbers[-1], single)
+            ratio = np.clip(weights[self.neurons.numbers - 1] / self.weights, 0, 1)
+            below[j] = self.neurons.probabilities @ ratio
+        below[-1] = 1
+        return float(self.coding_share * (1 - np.trapezoid(below, cells) / NUM_CELLS))
 
 
 def universal(ratio: float) -> Neurons:
@@ -477,22 +502,40 @@ class Solution(WithOutliers):
         Args:
             num_neurons: N.
         """
+        unknown = [Neurons(np.ones(1, int), np.ones(1), np.nan) for _ in self.amounts]
+        found = self._sums(num_neurons)
+        return [each.neurons for each in found] if found else unknown
+
+    def largest_share(self, num_neurons: int) -> np.ndarray:
+        """⟨max m²/Σ m²⟩ of every class: what its largest neuron has of its squared activity, shape (C,).
+
+        Over the numbers of coding neurons and their sizes, as in `neurons`; m is the class mean. The order
+        parameter of the condensate: as N → ∞ it tends to zero where a population carries the class. NaN where
+        the numbers are not found.
+
+        Args:
+            num_neurons: N.
+        """
+        found = self._sums(num_neurons)
+        return np.array([each.largest for each in found]) if found else np.full(len(self.amounts), np.nan)
+
+    def _sums(self, num_neurons: int) -> "list[_Sums]":
+        """Of every class, each with the bulk and the numbers that the others leave; none where not found."""
         validation.count("num_neurons", num_neurons, 2)
         classes = range(len(self.amounts))
-        unknown = [Neurons(np.ones(1, int), np.ones(1), np.nan) for _ in classes]
         counts, solution = np.ones(len(classes)), self
         for _ in range(MAX_ROUNDS):
             solution = solution.at_width(num_neurons, counts, solution.noise(num_neurons, counts))
             if not solution.converged:
-                return unknown
+                return []
             noise = solution.noise(num_neurons, counts)
-            found = [solution._neurons(c, num_neurons, counts, noise) for c in classes]
-            previous, counts = counts, np.array([each.mean for each in found])
+            found = [solution._sums_of(c, num_neurons, counts, noise) for c in classes]
+            previous, counts = counts, np.array([each.neurons.mean for each in found])
             if np.abs(counts - previous).max() < 1e-3 * counts.max():
                 return found
         solver, detail = f"condensation theory at N = {num_neurons}", "numbers of coding neurons still change"
         replace(solution, converged=False).reported(solver, detail)
-        return unknown
+        return []
 
     def _radii(self, c, total):
         """Where coding neurons are: beyond the bulk, and what is more common by e^20 than the largest."""
@@ -563,7 +606,7 @@ class Solution(WithOutliers):
         """1/⟨1/PR⟩ of every class in networks of N neurons, shape (C,)."""
         return np.array([each.participation for each in self.neurons(num_neurons)])
 
-    def _neurons(self, c, num_neurons, counts, noise) -> Neurons:
+    def _sums_of(self, c, num_neurons, counts, noise) -> _Sums:
         """The sums of h = r² over k neurons, by Fourier transforms on a lattice of h."""
         coding = counts.sum()
         bulk = max(1 - coding / num_neurons, LEAST_BULK)
@@ -596,7 +639,7 @@ class Solution(WithOutliers):
         # scaled by the largest entry, so that no power leaves the range of doubles
         largest = np.abs(single).max()
         k = np.arange(1, min(num_neurons, int(6 * counts[c] + 60)))
-        weights, squares = _at_total(single / largest, square / largest, len(k))
+        weights, squares = _at_total(len(k), single / largest, square / largest)
         log_binomial = gammaln(num_neurons + 1) - gammaln(k + 1) - gammaln(num_neurons - k + 1)
         found, of_squares = np.maximum(weights, 1e-300), k * squares
         log_weights = log_binomial + k * (peak + np.log(largest)) + np.log(found)
@@ -604,14 +647,15 @@ class Solution(WithOutliers):
         second, fourth = num_neurons * bulk * self.bulk_squares[:, c]
         inverse = (fourth + of_squares / found) / (total + second) ** 2
         kept, p = _likely(k, log_weights)
-        return Neurons(kept, p, float(1 / (p @ inverse[kept - 1])))
+        neurons = Neurons(kept, p, float(1 / (p @ inverse[kept - 1])))
+        return _Sums(neurons, mass, largest, found[kept - 1], total / (total + second))
 
 
-def _at_total(single, square, most):
-    """Densities at the total of sums over k = 1 … `most` neurons, and with one h times its square, (2, most).
+def _at_total(most, single, *others):
+    """Densities at the total of sums over k = 1 … `most` neurons, and with one of them in the others' place.
 
-    From Fourier transforms on the lattice, whose inverse is wanted at one place for each k. A sum of k
-    midpoints lies k/2 cells from the lattice, so that odd k fall between two of its places.
+    Of shape (1 + others, most), from Fourier transforms on the lattice, whose inverse is wanted at one place
+    for each k. A sum of k midpoints lies k/2 cells from the lattice, so that odd k fall between two places.
     """
     last = len(single) - 1
     turn = np.exp(-1j * np.pi * np.arange(last + 1) / last)  # by one cell
@@ -621,7 +665,7 @@ def _at_total(single, square, most):
     for k in range(1, most + 1):
         power = power * turn if k % 2 else power
         at = 0.5 * (1 + 1 / turn) * power if k % 2 else power
-        found.append([(at * each).real.sum() for each in (single, square)])
+        found.append([(at * each).real.sum() for each in (single, *others)])
         power = power * single
     return np.transpose(found)
 

@@ -77,20 +77,21 @@ def test_beyond_the_critical_overlap_one_neuron_takes_a_share():
     assert below < 0 < above < 0.2
 
 
-def test_kernel_means_are_those_of_the_classes():
-    phi = np.zeros((2, 1, 4, 16))
-    phi[..., 0, LABELS == 0] = 2.0
-    phi[..., 0, LABELS == 1] = 3.0
-    np.testing.assert_allclose(runs._kernel(phi, LABELS), [[1.0, 1.5]] * 2)
-
-
-def test_bulk_is_what_outliers_leave():
-    """Four neurons, one of them an outlier on two classes, in one sample of two chains."""
-    phi = np.zeros((2, 1, 4, 16))
-    phi[..., 0, LABELS != 1] = 5.0
-    phi[..., 1, LABELS == 1] = 5.0
-    phi[1, 0, 2] = 3.0
-    np.testing.assert_allclose(runs._bulk(phi, LABELS), [0.0, 4.5])
+def test_kernel_largest_share_and_bulk_of_class_means():
+    """Four neurons, of which the first has the largest readouts, in one sample of two chains."""
+    means, readouts = np.zeros((2, 1, 4, 3)), np.zeros((2, 1, 4, 3))
+    means[..., 0, :], means[..., 1, :] = [2.0, 3.0, 0.0], [1.0, 0.0, 4.0]
+    means[1, 0, 2] = 3.0
+    theory = runs.condensate(24, 0.0)
+    readouts[..., 0, 0] = 1.7  # beyond 7 σ_a from the bulk's maximum; the others are nearer
+    readouts[..., 1, 0] = 1.5
+    found = runs.Networks({}, *np.zeros((3, 2, 3)), means, readouts, np.zeros((0, 4, 24)))
+    each = np.array([(4 + 1) / 4, (4 + 1 + 9) / 4])
+    np.testing.assert_allclose(found.kernel, (each.mean(), each.std(ddof=1) / 2**0.5))
+    shares = np.array([[4 / 5, 1, 1], [9 / 14, 1 / 2, 16 / 25]]).mean(1)
+    np.testing.assert_allclose(found.largest, (shares.mean(), shares.std(ddof=1) / 2**0.5))
+    rest = np.array([(1 + 16) / 9, (1 + 16 + 27) / 9])
+    np.testing.assert_allclose(found.bulk(theory), (rest.mean(), rest.std(ddof=1) / 2**0.5))
 
 
 def test_overlaps_by_class():
@@ -119,7 +120,7 @@ def test_networks_start_again_with_fewer_coding_neurons():
     options = {"num_chains": 2, "num_warmup": 20, "num_samples": 4}
     found = runs.networks(jax.random.key(0), runs.task(12, 0.9), 24, **options)
     assert found.cooled.shape == found.restarted.shape == (2, 3)
-    assert found.kernel.shape == (4, 2)
+    assert found.means.shape == found.readouts.shape == (4, 4, 24, 3)
     assert np.all(found.at_start > 0)
     assert len(found.below) == 0
     given = runs.task(12, 0.0)
