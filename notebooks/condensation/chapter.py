@@ -427,18 +427,6 @@ Finding(
         sampled=runs.growth([together[sizes.shared.between[0], N] for N in M[-2:]]),
     ),
 ).judge(standard_errors(3), because="corrections of higher order in 1/N")
-
-
-def shares_over_width(limits, **arrays):
-    """Shares over N with their limits as dashed lines."""
-    figure = over_width(**arrays)
-    (axis,) = figure.axes
-    axis.set(yscale="linear", ylim=(0, 1), ylabel="share of the largest neuron")
-    for limit, color in zip(limits, figures.CLASS_COLORS, strict=False):
-        axis.axhline(limit, color=color, linestyle="--", linewidth=1)
-    return figure
-
-
 has_most = lambda rho_b, N: runs.largest(P1, rho, int(N), rho_b)  # noqa: E731
 in_charge = Finding(
     "D18",
@@ -454,19 +442,26 @@ in_charge = Finding(
         theory=np.array([has_most(following[rho_b], N) for rho_b, N in common]),
     ),
 )
+shares = (len(sizes.shared.between), len(M))
+lines = [[has_most(rho_b, N) for N in M] for rho_b in sizes.shared.between]
+limits = [[runs.largest_limit(P1, rho, rho_b)] * len(M) for rho_b in sizes.shared.between]
 in_charge.draw(
-    shares_over_width,
+    figures.curves,
     "Below the critical overlap the largest neuron of a class has an ever smaller share of its squared "
-    "activity as networks grow. Above, the share tends to a limit, that of a condensate. Points: sampled "
+    "activity as networks grow. Above, the share tends to a limit, that of a condensate. Markers: sampled "
     "networks; lines: theory, with no fitted number; dashed: its limit, zero below the critical overlap.",
-    widths=[N for _, N in common],
-    sampled=in_charge.sampled.value,
-    errors=in_charge.error,
-    overlaps=[rho_b for rho_b, _ in common],
-    line_widths=M,
-    lines=[[has_most(rho_b, N) for N in M] for rho_b in sizes.shared.between],
-    symbol=r"\rho_b",
-    limits=[runs.largest_limit(P1, rho, rho_b) for rho_b in sizes.shared.between],
+    x=M,
+    values=[*lines, *limits],
+    names=2 * [f"$\\rho_b$ = {rho_b:g}" for rho_b in sizes.shared.between],
+    styles=["-"] * len(lines) + ["--"] * len(limits),
+    colors=figures.CLASS_COLORS[bool(apart_too) :],  # as in the figure above
+    sampled_x=M,
+    sampled=in_charge.sampled.value.reshape(shares),
+    sampled_errors=in_charge.error.reshape(shares),
+    scales=("log", "linear"),
+    xticks=M,
+    xlabel="neurons $N$",
+    ylabel="share of the largest neuron",
 )
 in_charge.judge(relative(0.15), because="fluctuations of the field")
 glue("edge", f"{edge:.3f}", display=False)
