@@ -474,7 +474,8 @@ glue("shared_inputs", P1, display=False)
 # With {glue:text}`shared_inputs` inputs and $\rho = \tfrac12$ the critical overlap is $\rho_b^* =$
 # {glue:text}`edge`. Beyond it the number grows much more slowly than $N$, as theory says. At $\rho_b =$
 # {glue:text}`shared_most` one neuron does {glue:text}`shared_share` of all that coding neurons do for the
-# large class, in theory at $N\to\infty$.
+# large class, in theory at $N\to\infty$. The second figure has a smaller number, as there the bulk's activity
+# counts, too.
 #
 # ## Other nonlinearities
 #
