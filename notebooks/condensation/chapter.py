@@ -329,7 +329,7 @@ Finding(
     "mean kernel within class 0, widest networks at ρ = ½",
     sampled=half[-1].kernel,
     theory=diagonal(runs.population(P0, 0.5)),
-    size=size | {"N": half[-1].size["N"], "P": P0, "ρ": 0.5},
+    size=size | {"N": half[-1].size["N"], "P": P0, "ρ": 0.5, "networks": 2 * len(half[-1].cooled)},
     sampler=half[-1].equilibrium,
     control=Control("theory at ρ = 0.9", theory=diagonal(runs.population(P0, 0.9))),
 ).judge(relative(0.02), because="corrections of order 1/N")
@@ -1160,7 +1160,7 @@ Finding(
     "mean square activity of the bulk, unrelated inputs, more neurons than inputs",
     sampled=bulk_at[wide][0],
     theory=bulk_at[wide][1],
-    size=size | {"N": wide, "P": P0, "ρ": 0.0},
+    size=size | {"N": wide, "P": P0, "ρ": 0.0, "networks": 2 * len(found[P0, 0, wide].cooled)},
     sampler=found[P0, 0, wide].equilibrium,
     control=Control("the bulk at N → ∞", theory=bulk_at[wide][2]),
 ).judge(standard_errors(3), because="terms of second order in P/N")
