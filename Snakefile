@@ -76,82 +76,37 @@ rule pages:
 
 # Long jobs: asked for by name (`snakemake data/results/cifar10-P2000.npz`), never by `make book`. They need images
 # that do not come with the book; each goes on from its own checkpoint if it was killed.
+LONG = {  # rule: file, program with its arguments, what it needs
+    "cifar10": (
+        r"cifar10-P{num_inputs,\d+}",
+        "images.large_run --num_inputs {num_inputs} --checkpoint _build/cifar10-P{num_inputs}.checkpoint",
+        {"mem_mb": 16000, "runtime": 720},
+    ),
+    "cifar10_full": (
+        "cifar10-full-jpeg",
+        "images.large_run full --jpeg --checkpoint _build/cifar10-full-jpeg.checkpoint",
+        {"mem_mb": 16000, "runtime": 720},
+    ),
+    "three_classes": ("cifar10-three-classes", "images.stored cifar", {"runtime": 60}),
+    "reuse": ("reuse-digits", "images.stored reuse --num_draws 4", {"runtime": 60}),
+    "fashion_mnist": ("fashion-mnist", "images.stored fashion", {"runtime": 60}),
+    "redundant_atlas": ("redundant-atlas", "phases.atlas", {"runtime": 60}),
+    "adaptive_kernels": (
+        "cifar10-adaptive-{part,scatter|paths}", "adaptive_kernels.pairs {part}", {"runtime": 60}
+    ),
+    "adaptive_images": ("cifar10-adaptive-curves", "adaptive_images.pairs", {"runtime": 120}),
+}
 
-rule long_cifar10:
-    output:
-        "data/results/cifar10-P{num_inputs}.npz",
-    wildcard_constraints:
-        num_inputs=r"\d+",
-    resources:
-        mem_mb=16000,
-        runtime=720,
-    shell:
-        sys.executable + " -m images.large_run --num_inputs {wildcards.num_inputs} "
-        "--checkpoint _build/cifar10-P{wildcards.num_inputs}.checkpoint --output {output}"
+for name, (file, program, needs) in LONG.items():
 
-
-rule long_cifar10_full:
-    output:
-        "data/results/cifar10-full-jpeg.npz",
-    resources:
-        mem_mb=16000,
-        runtime=720,
-    shell:
-        sys.executable + " -m images.large_run full --jpeg "
-        "--checkpoint _build/cifar10-full-jpeg.checkpoint --output {output}"
-
-
-rule long_three_classes:
-    output:
-        "data/results/cifar10-three-classes.npz",
-    resources:
-        runtime=60,
-    shell:
-        sys.executable + " -m images.stored cifar --output {output}"
-
-
-rule long_reuse:
-    output:
-        "data/results/reuse-digits.npz",
-    resources:
-        runtime=60,
-    shell:
-        sys.executable + " -m images.stored reuse --num_draws 4 --output {output}"
-
-
-rule long_fashion_mnist:
-    output:
-        "data/results/fashion-mnist.npz",
-    resources:
-        runtime=60,
-    shell:
-        sys.executable + " -m images.stored fashion --output {output}"
-
-
-rule long_redundant_atlas:
-    output:
-        "data/results/redundant-atlas.npz",
-    resources:
-        runtime=60,
-    shell:
-        sys.executable + " -m phases.atlas --output {output}"
-
-
-rule long_adaptive_kernels:
-    output:
-        "data/results/cifar10-adaptive-{part}.npz",
-    wildcard_constraints:
-        part="scatter|paths",
-    resources:
-        runtime=60,
-    shell:
-        sys.executable + " -m adaptive_kernels.pairs {wildcards.part} --output {output}"
-
-
-rule long_adaptive_images:
-    output:
-        "data/results/cifar10-adaptive-curves.npz",
-    resources:
-        runtime=120,
-    shell:
-        sys.executable + " -m adaptive_images.pairs --output {output}"
+    rule:
+        name:
+            f"long_{name}"
+        output:
+            f"data/results/{file}.npz",
+        params:
+            program=program,
+        resources:
+            **needs,
+        shell:
+            sys.executable + " -m {params.program} --output {output}"
