@@ -230,9 +230,6 @@ def code_raster(times: ArrayLike, which: ArrayLike, names: ArrayLike, titles: Ar
         which: Index of the code of every neuron at every time, (layers, N, S).
         names: The codes, in the order of the indices.
         titles: One title per layer.
-
-    Returns:
-        The figure.
     """
     panels, codes = np.asarray(which), [str(name) for name in np.atleast_1d(names)]
     palette = [CODE_COLORS[name] for name in codes]
@@ -330,9 +327,6 @@ def densities(
         colors: One color per quantity, repeated as needed.
         panels: Whether each quantity has a panel of its own, titled by its name.
         xlabel: Label of the horizontal axes.
-
-    Returns:
-        The figure.
     """
     rows = np.atleast_2d(np.asarray(samples, dtype=float))
     lines = np.broadcast_to(density, (len(rows), np.shape(density)[-1]))
@@ -429,9 +423,6 @@ def curves(
         xticks: Ticks of the horizontal axis, in place of chosen ones.
         xlabel: Label of the horizontal axis.
         ylabel: Label of the vertical axis.
-
-    Returns:
-        The figure.
     """
     rows = np.atleast_2d(np.asarray(values, dtype=float))
     positions = np.broadcast_to(np.asarray(x, dtype=float), rows.shape)
@@ -536,9 +527,6 @@ def fit_panels(
         stops: Where training ended (K,); a little more is shown.
         names: Of the curves (q,).
         columns: Panels per row.
-
-    Returns:
-        The figure.
     """
     t, dots, lines = np.asarray(times), np.asarray(network), np.asarray(theory)
     rows = -(-len(dots) // columns)
@@ -581,9 +569,6 @@ def trace_panels(
         levels: Values to mark by dashed lines, (K, l); NaN for none.
         xlabel: Label of the horizontal axes.
         ylabel: Label of the first vertical axis.
-
-    Returns:
-        The figure.
     """
     panels = np.asarray(values, dtype=float)
     figure, axes = plt.subplots(1, len(panels), figsize=(WIDTH, 2.9), squeeze=False)
@@ -619,9 +604,6 @@ def sampler_traces(
         rhat: Of each observable (K,).
         ess: Of each observable (K,).
         verdict: Title.
-
-    Returns:
-        The figure.
     """
     given = ((series, "samples", ""), (prior, "prior", "from the prior"), (planted, "theory", "planted"))
     runs = [(np.asarray(run), color, label) for run, color, label in given if np.size(run)]
@@ -673,9 +655,6 @@ def bars(
         stacked: Whether the bars of a group stand on each other.
         xlabel: Label of the horizontal axes.
         ylabel: Label of the first vertical axis.
-
-    Returns:
-        The figure.
     """
     heights = np.asarray(values, dtype=float)
     heights = heights[None, :, None] if heights.ndim == 1 else heights
@@ -724,9 +703,6 @@ def phase_map(
         boundary: Critical temperature (k,), drawn as a line.
         points: Where networks were sampled (S, 2).
         point_values: What they gave (S,).
-
-    Returns:
-        The figure.
     """
     theory, points = np.asarray(values, dtype=float), np.asarray(points, dtype=float)
     highest = float(max(theory.max(), np.max(point_values, initial=0.0)))
