@@ -73,9 +73,6 @@ def expansion(task: Task, network: Network, ridge: float) -> Expansion:
         network: depth and nonlinearity: linear, erf, sigmoidal or relu.
         ridge: 1/β > 0.
 
-    Returns:
-        The Expansion.
-
     Raises:
         ValueError: 1/β ≤ 0, or no closed form of the kernel map is known for φ.
 

@@ -462,9 +462,6 @@ def overlaps(depth: int, richness_sq: float, ridge: float = 0.0) -> Overlaps:
         richness_sq: X = γ0²|y|² > 0.
         ridge: 1/β ≥ 0.
 
-    Returns:
-        Overlaps and their limits.
-
     Raises:
         ValueError: an argument is out of range.
 

@@ -89,15 +89,7 @@ class Features:
 
 
 def dense(task: Task, nonlinearity: str | Nonlinearity) -> Features:
-    """Neurons that see the whole input, A = 1 and R Rᵀ = K0.
-
-    Args:
-        task: gives the inputs.
-        nonlinearity: as for networks.Network.
-
-    Returns:
-        Features.
-    """
+    """Neurons that see the whole input, A = 1 and R Rᵀ = K0; the nonlinearity is as for networks.Network."""
     validation.instance("task", task, Task)
 
     def patches(inputs):
@@ -123,9 +115,6 @@ def convolution(
         kernel_size: k, patches are k × k pixels of all colors, d = k² · colors.
         stride: pixels from one patch to the next.
         pooled: one readout for the mean over positions, rather than one per position.
-
-    Returns:
-        Features.
 
     Raises:
         ValueError: the image's shape does not fit the inputs, or no patch fits into it.

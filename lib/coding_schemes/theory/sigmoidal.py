@@ -526,9 +526,6 @@ def average_covariance(solution: Solution, values: np.ndarray) -> np.ndarray:
         solution: a solved scheme, unrestricted (else ValueError).
         values: x at the readouts of `readout_ensemble(solution)`, shape (k, n).
 
-    Returns:
-        The covariance.
-
     Source: the book's own.
     """
     _require_equilibrium(solution)

@@ -79,9 +79,6 @@ def solve(
         num_draws: importance draws.
         seed: of the draws.
 
-    Returns:
-        A Solution.
-
     Raises:
         ValueError: depth < 1, T ≤ 0, or N too small for the Wishart density.
     """

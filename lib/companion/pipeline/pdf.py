@@ -26,9 +26,6 @@ _FLAGS = [
 def build(project: Project) -> Path:
     """Print the built pages into one file.
 
-    Returns:
-        The PDF.
-
     Raises:
         BuildError: If no browser is installed, the pages are not built, or printing fails.
     """
