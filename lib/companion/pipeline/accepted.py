@@ -192,12 +192,10 @@ def _shown(side: Mapping[str, Any]) -> str:
 
 
 def accept(project: Project) -> Path:
-    """Put the executed chapters' verdicts and numbers on record; others, and other presets, stay.
+    """Put the executed chapters' verdicts and numbers on record, ``book/verdicts.yml``, and return that.
 
-    At the preset paper what the chapters left is kept (`kept.keep`), for builds at other presets.
-
-    Returns:
-        ``book/verdicts.yml``.
+    Others, and other presets, stay. At the preset paper what the chapters left is kept (`kept.keep`), for
+    builds at other presets.
     """
     path = project.root / "book" / "verdicts.yml"
     recorded = project.told("book/verdicts.yml", {}) or {}

@@ -26,13 +26,8 @@ def write(
 ) -> None:
     """Write each claim's page into a folder, as Markdown that no table of contents lists.
 
-    Args:
-        project: The book at one preset.
-        table: All claims, with what this build found.
-        figures: Published figures; on a claim's page stands the one that it is checked beside, or that names
-            its panels.
-        ledgers: Of the seeds, see `seeds.ledgers`.
-        folder: Where the pages go.
+    Of the published figures it shows the one that the claim is checked beside, or that names its panels; of
+    the `seeds.ledgers` how the claim came out over seeds.
     """
     shown = list(figures)
     maps = next((figure.link for figure in shown if (figure.chapter, figure.name) == _MAPS), None)

@@ -26,11 +26,7 @@ def _skip(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) ->
 
 
 def process(lines: list[str]) -> None:
-    """Rewrite the lines of one docstring in place.
-
-    Args:
-        lines: The docstring, dedented, as autodoc hands it over.
-    """
+    """Rewrite the lines of one docstring in place, dedented, as autodoc hands them over."""
     result: list[str] = []
     literal = False
     for number, line in enumerate(lines):

@@ -40,14 +40,7 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def parse_parameters(source: Path, given: dict[str, str]) -> dict[str, Any]:
-    """Read parameter values given as text, and refuse what the chapter's parameters cell does not take.
-
-    Args:
-        source: The chapter.
-        given: Text of each value by name, as typed on a command line.
-
-    Returns:
-        The values by name.
+    """Values by name of parameters given as text; refuses what the chapter's parameters cell does not take.
 
     Raises:
         BuildError: If a name is not in the parameters cell, or a value has not the type of its default

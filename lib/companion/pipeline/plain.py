@@ -13,11 +13,7 @@ _OF_JUPYTER_BOOK = {"jupyter_book", "sphinx_comments"}  # extensions that nothin
 
 
 def settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Sphinx's settings for a book's configuration.
-
-    Args:
-        config: Content of ``_config.yml``. What it says of running chapters is not read.
-    """
+    """Sphinx's settings for a book's ``_config.yml``; what that says of running chapters is not read."""
     html, sphinx = config.get("html") or {}, config.get("sphinx") or {}
     own = dict(sphinx.get("config") or {})
     theme = {

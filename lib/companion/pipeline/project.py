@@ -249,11 +249,7 @@ class Project:
         return self.build / f"html-{_digest(self.pages_made_from)}.json"
 
     def discard_damaged(self) -> list[str]:
-        """Delete results that are not what they were when they were finished, so that they are made anew.
-
-        Returns:
-            What was found, in words.
-        """
+        """Delete results that are not what they were when finished, to be made anew; says what was found."""
         found = []
         for chapter in self.chapters:
             if lost := chapter.damaged:

@@ -47,15 +47,7 @@ def source_address(project: Project, path: str) -> str:
 
 
 def line(project: Project, chapter: Chapter, figure: str, cell: str, settings: dict[str, str]) -> str:
-    """The line under a figure.
-
-    Args:
-        project: The book at one preset.
-        chapter: What published the figure.
-        figure: Its name.
-        cell: Source of the cell that published it.
-        settings: The chapter's preset and seed.
-    """
+    """The line under a figure that a chapter published by a cell of this source, with these `settings`."""
     within = cell.partition(f'"{figure}"')
     if row := chapter.row(cell):
         row += within[0].count("\n") * bool(within[1])

@@ -56,14 +56,9 @@ def source(project: Project, given: str) -> Path | str:
 
 
 def restore(chapter: Chapter, shared: Path | str) -> str:
-    """Take a chapter's results over, if they are of the present sources, and whole.
+    """Take a chapter's results over, if they are of the present sources, and whole; says what came of it.
 
-    Args:
-        chapter: One whose results may be missing here.
-        shared: Folder below which they may lie in a folder of the same digest, or the address of a site.
-
-    Returns:
-        What came of it, in words.
+    They may lie below a shared folder, in one of the same digest, or at the address of a site.
     """
     if chapter.finished:
         return "there already"

@@ -91,9 +91,7 @@ def exercises(notebook: Any) -> list[tuple[str, str]]:
 def with_checks(notebook: Any, at_paper: kept.Kept | None = None) -> Any:
     """The notebook with a closed line for the checks of each section, and anchors where claims are judged.
 
-    Args:
-        notebook: An executed chapter.
-        at_paper: What is kept of it at the preset paper, shown under each check.
+    What is kept of the chapter at the preset paper is shown under each check.
     """
     seen: set[str] = set()
     cells: list[Any] = []

@@ -54,10 +54,7 @@ def headline(found: Iterable[dict[str, Any]]) -> dict[str, float]:
 
 
 def ledger(runs: Sequence[Sequence[dict[str, Any]]]) -> dict[str, Any]:
-    """What one chapter's findings came to over its runs, the seeds.
-
-    Args:
-        runs: Records of each run.
+    """What one chapter's findings came to over its runs, the seeds, from the records of each.
 
     Returns:
         ``claims``: how often each verdict came out, by claim; ``findings``: how often each held, by claim and
@@ -140,9 +137,7 @@ def keep(project: Project, name: str, notebooks: Iterable[Path]) -> dict[str, An
 def held(ledgers: Mapping[str, dict[str, Any]], table: Iterable[scoreboard.Row]) -> dict[str, str]:
     """How often each verdict came out, as "reproduced 7, open 1 of 8 seeds at quick", by claim.
 
-    Args:
-        ledgers: See `ledgers`.
-        table: All claims: of those that no paper has published a verdict "holds".
+    Of a claim of the table that no paper has published a verdict "holds".
     """
     claims = {row.claim["id"]: row.claim for row in table}
     said: dict[str, list[str]] = {}

@@ -68,13 +68,10 @@ if importlib.util.find_spec("companion") is None or os.path.isdir(folder):
 
 
 def build(project: Project) -> Path:
-    """Build the pages from executed chapters; the old pages stay until the new ones are whole.
+    """Build the pages from executed chapters, and return the one to open.
 
-    Where a verdict differs from the one on record, they are made all the same, to be looked at; they are not
-    called finished.
-
-    Returns:
-        The page to open.
+    The old pages stay until the new ones are whole. Where a verdict differs from the one on record, they are
+    made all the same, to be looked at; they are not called finished.
 
     Raises:
         BuildError: If a chapter's results are damaged, a verdict differs from the one on record, or the book
@@ -229,9 +226,7 @@ def write_launch_tree(project: Project, target: Path) -> None:
 def to_launch(notebook: Any, address: str) -> Any:
     """An executed chapter as it is opened elsewhere: outputs as they are, at preset `quick` when it is run.
 
-    Args:
-        notebook: The executed chapter.
-        address: Where the repository is cloned from.
+    The repository is cloned from the address.
     """
     cells = [cell for cell in notebook.cells if INJECTED not in cell.metadata.get("tags", ())]
     for cell in cells:
