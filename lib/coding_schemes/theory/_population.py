@@ -21,11 +21,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from blackjax.mcmc.integrators import IntegratorState
 
 from coding_schemes.networks import Nonlinearity
 from coding_schemes.posterior import normal
-from coding_schemes.sampling.hmc import leapfrog
 from coding_schemes.theory import features as _features
 from coding_schemes.theory._drawn import systematic
 from coding_schemes.theory._solvers import newton
@@ -276,13 +274,23 @@ def move(key, call, u, log_step, tilt, root, num_moves, phi, pooled=False):
         u, log_step = state
         kick_key, accept_key = jax.random.split(jax.random.fold_in(key, index))
         size = jnp.exp(log_step)
-        start = IntegratorState(u, normal(kick_key, u.shape, u.dtype), *value_and_gradient(u))
-        end = leapfrog(start, value_and_gradient, size, NUM_LEAPFROG)
-        before, after = (s.logdensity - 0.5 * jnp.sum(jnp.square(s.momentum), axis=1) for s in (start, end))
-        log_ratio = after - before
+        p = normal(kick_key, u.shape, u.dtype)
+        value, gradient = value_and_gradient(u)
+        energy = value - 0.5 * jnp.sum(jnp.square(p), axis=1)
+
+        def leap(_, state):  # the kick that ends a step and the one that begins the next are made as one
+            x, p = state
+            x = x + size * p
+            return x, p + size * value_and_gradient(x)[1]
+
+        new, p = jax.lax.fori_loop(1, NUM_LEAPFROG, leap, (u, p + 0.5 * size * gradient))
+        new = new + size * p
+        value, gradient = value_and_gradient(new)
+        p = p + 0.5 * size * gradient
+        log_ratio = value - 0.5 * jnp.sum(jnp.square(p), axis=1) - energy
         ratio = jnp.where(jnp.isfinite(log_ratio), jnp.minimum(1, jnp.exp(log_ratio)), 0.0)
         accepted = jax.random.uniform(accept_key, ratio.shape, u.dtype) < ratio
-        u = jnp.where(accepted[:, None], end.position, u)
+        u = jnp.where(accepted[:, None], new, u)
         return u, (log_step + 0.15 * (ratio.mean() - ACCEPTANCE)).astype(log_step.dtype)
 
     return jax.lax.fori_loop(0, num_moves, one, (u, log_step))
