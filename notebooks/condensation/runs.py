@@ -159,6 +159,9 @@ def _by_rank(activations: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return -np.sort(-squares, axis=-2)
 
 
+# ---- networks from two starts -----------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Networks:
     """Networks of one size, cooled from the prior, and restarted with the neurons of a code merged into one.
