@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import nbformat
 import pytest
 from companion.pipeline import __main__ as commands
-from companion.pipeline import execution, site
+from companion.pipeline import execution, manifest, site
 from companion.pipeline.project import BuildError, Chapter, Project
 
 
@@ -33,6 +33,24 @@ def test_error_of_the_system_is_told_without_a_traceback(monkeypatch, capsys, nu
     told = capsys.readouterr().err
     assert "something: _build/x. " in told
     assert advice in told
+
+
+def test_a_file_that_a_full_disk_takes_half_of_stays_as_it_was(tmp_path, monkeypatch):
+    path, write = tmp_path / "even.json", Path.write_text
+    manifest.write(path, {"kept": [1, 2]})
+
+    def full(self, text, **options):
+        write(self, text[:6], **options)
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match="full"):
+        manifest.write(path, {"kept": [3]})
+    monkeypatch.setattr(Path, "write_text", write)
+    assert manifest.read(path) == {"kept": [1, 2]}
+    manifest.write(path, {"kept": [3]})
+    assert manifest.read(path) == {"kept": [3]}
+    assert [*tmp_path.iterdir()] == [path]
 
 
 def test_error_of_the_system_without_a_number_is_told_in_its_own_words():

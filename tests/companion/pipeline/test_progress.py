@@ -19,6 +19,7 @@ def clock(monkeypatch):
         ([10.0, 20.0, 30.0], 0, 4.0, 56.0),  # the rest of this one, and those after
         ([10.0, 20.0, 30.0], 2, 4.0, 26.0),
         ([10.0, 20.0, 30.0], 2, 40.0, 0.0),  # slower than the last time
+        ([10.0, 20.0, 30.0], 0, 15.0, 50.0),  # which the others need not be
         ([10.0, None, 30.0], 0, 0.0, 60.0),  # one that never ran counts as the mean
         ([10.0, 20.0], -1, 0.0, 30.0),
         ([None, None], 0, 1.0, None),
