@@ -146,7 +146,8 @@ def test_gains_of_the_control(losses):
 
 
 def test_adaptive_kernels_are_left_out_beyond_their_largest_number_of_images(digits):
-    predictors = runs.dense_predictors((3.0, 1.0), {}, {"num_neurons": 4}, {"aNTK": {1.0: 8}})
+    largest = {"aNTK": {3.0: digits.num_inputs, 1.0: digits.num_inputs - 1}}
+    predictors = runs.dense_predictors((3.0, 1.0), {}, {"num_neurons": 4}, largest)
     first, second = predictors["aNTK"](digits, 0)
     assert np.all(np.isfinite(first))
     assert np.all(np.isnan(second))
@@ -163,6 +164,39 @@ def test_stored_curves_of_natural_images_are_complete():
     for name in ("random features", "NTK", "aNTK", "aNBK"):
         losses = found.loss(name, 0)[: len(pairs.SIZES) - (name == "aNBK")]
         assert np.all((losses > 0.3) & (losses < 1.1))
+
+
+def test_curves_that_were_broken_off_go_on_with_the_next_draw(tmp_path, monkeypatch):
+    """Controls have targets of the lazy kernel at the ridge that all share."""
+    made, output = [], tmp_path / "curves.npz"
+
+    def measured(predictor, tasks, draws):
+        ((size, *altered),) = tasks
+        made.append((predictor, size, *draws, *altered))
+        if len(made) == 6:
+            raise KeyboardInterrupt
+        return np.full((1, 2, 3), 10 * size + draws[0] + 500 * bool(altered))
+
+    names = {"SIZES": (6, 10), "CONTROL": 10, "NUM_DRAWS": 2, "RIDGES": (10.0, 3.0, 1.0)}
+    given = {"dense_predictors": lambda *_: {"NTK": "n", "aNBK": "b"}, "measured": measured}
+    given["without_features"] = lambda name, task, ridge, draw: (*task, name, ridge, draw)
+    for module, values in ((pairs, names | {"pair": lambda size, draw, number: (size,)}), (runs, given)):
+        for name, value in values.items():
+            monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(runs.paths, "located", lambda _: output)
+    monkeypatch.setattr("sys.argv", ["pairs", "--output", str(output)])
+    with pytest.raises(KeyboardInterrupt):
+        pairs.main()
+    pairs.main()
+    expected = [(name, 6, draw) for name in "nb" for draw in (0, 1)]
+    for name, kind in (("NTK", "n"), ("aNBK", "b")):
+        expected += [(kind, 10, draw) for draw in (0, 1)]
+        expected += [(kind, 10, draw, name, 10.0, draw) for draw in (0, 1)]
+    assert made == [*expected[:6], *expected[5:]]
+    found = runs.stored_curves()
+    for name in ("NTK", "aNBK"):
+        np.testing.assert_array_equal(found.loss(name, 0), [[60, 61], [100, 101]])
+        np.testing.assert_array_equal(found.loss(name, 0, control=True), [600, 601])
 
 
 def test_controls_have_another_order_of_pixels_or_targets_of_the_lazy_kernel(monkeypatch):

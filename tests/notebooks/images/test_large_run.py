@@ -1,5 +1,6 @@
 """The long run: resuming, refusing, several devices and processes, and what it stores."""
 
+import inspect
 import json
 import os
 import re
@@ -59,6 +60,15 @@ def test_a_killed_run_ends_with_the_same_numbers(killed, unbroken):
     again = large_run.run(SETTINGS, blobs(), folder)  # a finished run has nothing left to do
     same(again, resumed)
     assert json.loads(again["manifest"])["seconds"] == json.loads(resumed["manifest"])["seconds"]
+
+
+def test_the_images_are_those_of_the_settings(monkeypatch):
+    """Every one of which differs from what a task has unless told."""
+    monkeypatch.setattr(large_run.tasks, "cifar10", inspect.signature(large_run.tasks.cifar10).bind)
+    images = {"num_inputs": 40, "num_test": 8, "y_plus": 2.0, "y_minus": -0.3, "seed": 5}
+    images |= {"pool": "full", "jpeg": True}
+    asked = large_run.make_task(large_run.Settings(num_classes=4, **images)).arguments
+    assert asked == images | {"classes": (0, 1, 2, 3), "balanced": True}
 
 
 def test_the_lowest_descent_is_sampled(monkeypatch):
