@@ -5,12 +5,16 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 import jax
+import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from chapter_code import drawing
 from coding_schemes import coding
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Weights
 from coding_schemes.statistics import permutation_order
+from companion import figures
 from companion.findings import Estimate
 from dynamics import runs
 from scipy.linalg import toeplitz
@@ -241,6 +245,34 @@ def test_rows_of_the_drift_keep_the_order_of_the_first_snapshot_but_for_the_one_
     assert found["sorted_anew"][1].codes == ranked
     assert found["fixed"][1].codes == [ranked[2], ranked[0], ranked[1]]
     assert found["last"][1].codes == [ranked[1], ranked[0], ranked[2]]
+
+
+def test_frames_of_the_drift_have_the_colors_of_the_codes_that_neurons_have_then():
+    """Neurons that exchange codes of one class; what is drawn of one says by its place what color it has."""
+    labels, rng = np.array([0, 0, 1, 2, 2]), np.random.default_rng(0)
+    codes = [np.eye(3, dtype=bool)[[rng.permutation(3) for _ in range(9)]][None] for _ in range(2)]
+    run = SimpleNamespace(preactivations=[each[..., labels].astype(float) for each in codes])
+    run.task, run.posterior = SimpleNamespace(labels=labels), SimpleNamespace(network=None)
+    run.posterior.network = SimpleNamespace(phi=lambda z: z)
+    means, times = [each.astype(float) for each in codes], np.linspace(0.5, 4.5, 9)
+    found = runs.film(SimpleNamespace(run=run, codes=codes, means=means, times=times), 5)
+    np.testing.assert_array_equal(found["times"], times[::2])
+    assert found["edges"].tolist() == [1.5, 2.5]
+    leaves = {k: np.asarray(value) for k, value in found.items() if k not in ("num_frames", "still")}
+    frame_of, figure = drawing(runs, "drift_frame"), None
+    for frame in range(5):
+        figure = frame_of(frame, **leaves, figure=figure)
+        assert figure.get_suptitle() == f"t = {times[2 * frame]:.1f}"
+        for panel, layer in zip(figure.axes, (0, 0, 1), strict=True):
+            rows, seen = np.asarray(panel.images[0].get_array()), set()
+            for row in rows:
+                active = row.min(1) < 1
+                name = "-".join("01"[int(active[labels == c].all())] for c in range(3))
+                color = mpl.colors.to_rgb(figures.CODE_COLORS[name])
+                np.testing.assert_allclose(row[active], np.broadcast_to(color, (active.sum(), 3)), atol=1e-6)
+                seen.add(name)
+            assert seen == {coding.code_name(code) for code in codes[layer][0, 2 * frame]}
+    plt.close(figure)
 
 
 class Untrained(NamedTuple):

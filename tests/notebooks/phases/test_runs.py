@@ -1,8 +1,6 @@
 """What the chapter on the phase diagram measures: schemes, numbers, extrapolations, laws and groups."""
 
-import ast
 import json
-from pathlib import Path
 from types import SimpleNamespace
 
 import jax
@@ -10,6 +8,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from chapter_code import drawing
 from coding_schemes.networks import Network
 from coding_schemes.sampling import SampleInfo, Samples
 from coding_schemes.theory import sigmoidal
@@ -126,14 +125,9 @@ def test_the_variance_at_finite_width_does_not_depend_on_where_readouts_are_coun
 
 def test_strips_name_the_codes_of_the_neurons_beside_them():
     """The chapter's own drawing: every row of a panel has, at its height, the color of its code."""
-    chapter = ast.parse(Path(runs.__file__).with_name("chapter.py").read_text(encoding="utf-8"))
-    (drawing,) = (node for node in chapter.body if getattr(node, "name", "") == "two_rows")
-    given = {"figures": figures, "np": np, "plt": plt}
-    exec(compile(ast.Module([drawing], []), "two_rows", "exec"), given)
     codes = [[["1-1-0", "0-1-1", "1-1-1"]], [["1-0-1", "1-0-1", "0-1-1"]]]
-    figure = given["two_rows"](
-        np.random.default_rng(0).random((2, 1, 3, 6)), np.arange(6) // 2, [""], [], codes
-    )
+    activations = np.random.default_rng(0).random((2, 1, 3, 6))
+    figure = drawing(runs, "two_rows")(activations, np.arange(6) // 2, [""], [], codes)
     figure.canvas.draw()
     panels = [axis for axis in figure.axes if axis.get_images()]
     for panel, names in zip(panels, np.reshape(codes, (2, 3)), strict=True):
@@ -195,6 +189,28 @@ def test_between_the_atlas_and_the_critical_temperature_shares_are_the_theorys()
         expected = [theory(y, t) for t in fine[:4]]
         np.testing.assert_allclose(found[:4], expected, atol=0.1)
         np.testing.assert_allclose(found[4], theory(y, 0.995 * critical[k]), atol=1e-6)
+
+
+def test_the_map_has_the_codes_of_the_theory_down_to_the_lowest_temperature(tmp_path, monkeypatch):
+    """Four as common as each other below T_c/10, two from there on and one above T_c, wherever that is."""
+    (folder := tmp_path / "data" / "results").mkdir(parents=True)
+    critical, temperatures = np.array([0.02, 0.2, 0.06]), np.array([0.001, 0.3])
+    given = {"targets": np.array([0.1, 0.2, 0.3]), "temperatures": temperatures}
+    np.savez(folder / "redundant-atlas.npz", critical_temperatures=critical, **given)
+    monkeypatch.chdir(tmp_path)
+    shares = np.array([[0.25] * 4, [0.25] * 4, [0.5, 0.5, 0, 0], [0.5, 0.5, 0, 0]])
+
+    def line(atlas, row):
+        return np.array([temperatures[0] / critical[row], 0.0999, 0.1001, 0.995]), shares
+
+    monkeypatch.setattr(runs, "_up_to_critical", line)
+    found = runs.atlas_map()
+    boundary = np.interp(found["horizontal"], given["targets"], critical)
+    np.testing.assert_allclose(found["boundary"], boundary)
+    reduced = found["vertical"] / boundary[:, None]
+    expected = np.where(reduced > 1, 1, np.where(reduced > 0.1, 2, 4))
+    edge = np.min(np.abs(np.log(reduced[..., None] / [0.1, 1])), axis=-1) < 0.05
+    np.testing.assert_allclose(found["values"][~edge], expected[~edge])
 
 
 def test_a_power_law_is_found_and_told_from_an_exponential_one():

@@ -3,12 +3,16 @@
 from types import SimpleNamespace
 
 import jax
+import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from chapter_code import drawing
 from coding_schemes import coding, planting, tasks
 from coding_schemes.networks import Network
 from coding_schemes.posterior import Posterior
 from coding_schemes.theory import relu
+from companion import figures
 from companion.findings import Estimate
 from companion.workbench import estimate
 from sparse import runs
@@ -119,7 +123,7 @@ def planted():
         activations=lambda: activations, codes=lambda: coding.outliers(activations, task.labels).codes
     )
     run = SimpleNamespace(task=task, samples=samples, readouts=readouts, preactivations=(z,))
-    return SimpleNamespace(task=task, finite=finite, paths=[SimpleNamespace(run=run)])
+    return SimpleNamespace(task=task, finite=finite, paths=[runs.Path(run, None)])
 
 
 def test_likelihood_of_networks_drawn_from_theory(planted):
@@ -160,6 +164,46 @@ def test_spread_of_the_bulk_is_that_of_the_theory_it_is_drawn_from(planted):
     found = runs.bulk_spread(planted)
     expected = np.sqrt(np.diag(planted.finite.bulk_readout_covariance))
     assert np.all(np.abs(found.value - expected) < 4 * found.error)
+
+
+def test_figures_of_the_populations_show_the_bulk_without_the_outliers_beside_theory(planted):
+    for part in runs.populations(planted):
+        assert part["bulk"].shape == (48 * (100 - 3),)
+        assert part["outliers"].shape == (3, 48)
+        density, grid, own = part["density"], part["grid"], part["outliers"]
+        assert np.trapezoid(density, grid) == pytest.approx(1, abs=1e-3)
+        error = part["bulk"].std() / len(part["bulk"]) ** 0.5
+        assert abs(part["bulk"].mean() - np.trapezoid(density * grid, grid)) < 4 * error
+        assert np.all(np.abs(own.mean(1) - part["levels"]) < 4 * own.std(1) / 48**0.5 + 0.02)
+
+
+def test_frames_of_the_coarsening_are_as_many_for_every_factor_of_time_and_show_what_was_then():
+    """A neuron whose outlier moves from class to class; a dot has the color of the class it lies at."""
+    times = np.cumsum(5 * np.repeat(2 ** np.arange(10), 32))
+    codes = np.tile(np.eye(3, dtype=bool)[np.arange(len(times)) % 3][:, None], (1, 2, 1))
+    codes[:, 1] = False  # a neuron of the bulk
+    counts = np.stack([np.arange(len(times)), np.zeros(len(times))])
+    run = SimpleNamespace(times=times, codes=codes, activations=5.0 * codes, counts=counts, losses=counts + 1)
+    found = runs.film(run)
+    assert found["now"][[0, -1]].tolist() == [times[0], times[-1]]
+    assert found["num_frames"] == len(found["now"]) == found["still"] + 1 == 60
+    where = np.searchsorted(times, found["now"])
+    assert np.ptp(np.histogram(np.log(found["now"]), np.linspace(np.log(200), np.log(times[-1]), 5))[0]) <= 3
+    leaves = {name: value for name, value in found.items() if name not in ("num_frames", "still")}
+    frame_of, figure = drawing(runs, "coarsening_frame"), None
+    for frame in (3, 58, 20):
+        figure = frame_of(frame, **leaves, figure=figure)
+        plane, *curves = figure.axes
+        (dots,) = plane.collections
+        angle = np.arctan2(*dots.get_offsets()[0][::-1]) - np.pi / 2
+        place = "-".join("01"[k == round(angle / (2 * np.pi / 3)) % 3] for k in range(3))
+        assert place == "-".join("01"[int(on)] for on in codes[where[frame], 0])
+        colors = [mpl.colors.to_hex(color) for color in dots.get_facecolor()]
+        assert colors == [figures.CODE_COLORS[name].lower() for name in (place, "0-0-0")]
+        for curve, values in zip(curves, (counts, counts + 1), strict=True):
+            shown = curve.lines[-1].get_xydata()
+            np.testing.assert_array_equal(shown, np.stack([times, values[0]], 1)[: where[frame] + 1])
+    plt.close(figure)
 
 
 def test_strong_neurons_have_half_of_the_strongest_ones_activity_on_a_class():

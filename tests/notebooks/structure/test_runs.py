@@ -18,7 +18,14 @@ def test_collapse_is_that_of_the_irrelevant_coordinate():
     assert found.irrelevant == pytest.approx([0.01, 0.01])
     assert found.contexts[0] == pytest.approx(0, abs=1e-12)  # a point and its partner coincide
     assert found.contexts[1] > 1
-    assert found.projection.shape == (2, 49, 2)
+    points = both * np.array([1.0, 0.5]) + np.array([3.0, -2])  # of two units: their plane is only turned
+    shown = runs.Collapse(points[None], np.zeros(1)).projection
+    assert shown.shape == (2, 49, 2)
+    points, shown = points.reshape(-1, 2), shown.reshape(-1, 2)
+    np.testing.assert_allclose(shown.mean(0), 0, atol=1e-12)
+    np.testing.assert_allclose(runs.squared_distances(shown.T), runs.squared_distances(points.T), atol=1e-12)
+    (first, across), (_, second) = np.cov(shown.T)
+    assert first > 2 * second > 100 * abs(across)
 
 
 def test_pairs_of_one_target_against_the_others():
