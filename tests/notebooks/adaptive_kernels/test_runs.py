@@ -22,6 +22,18 @@ def test_entries_and_alignment_of_a_block_kernel():
     assert runs.overlaps(kernel, task) == pytest.approx(2 + 0.5 * 6)
 
 
+def test_alignments_with_classes_of_different_size():
+    """The kernel of the targets is aligned as it is; across are the directions of any basis of the rest."""
+    task, rng = runs.white_task((1.0, 1.0, 1.0, -1.0)), np.random.default_rng(0)
+    y = task.targets[:, 0]
+    assert runs.alignment(np.outer(y, y), task.targets) == pytest.approx(1)
+    assert runs.overlaps(np.outer(y, y), task) == pytest.approx(4)
+    phi = rng.standard_normal((6, 4)) + 1
+    basis = np.linalg.qr(np.column_stack([y, rng.standard_normal((4, 3))]))[0][:, 1:]
+    each = [runs.alignment(phi.T @ phi, direction[:, None]) for direction in basis.T]
+    assert runs.alignment_across(phi.T @ phi, task.targets) == pytest.approx(np.mean(each))
+
+
 def test_stored_networks_are_in_equilibrium_where_they_converged():
     stored = {"converged": np.array([True, False]), "verdicts": np.array(["meet", "differ"])}
     assert runs.stored_sampler(stored) == [Equilibrium(True, "meet"), Equilibrium(False, "differ")]
@@ -242,6 +254,26 @@ def test_shares_over_widths_have_the_error_of_networks_and_of_populations(monkey
     assert found.predicted == pytest.approx((2, 1 / 3**0.5))
     assert found.predicted_less_rich == 11
     assert [each.tolist() for each in found.variance] == [[10, 20], [5, 10]]
+
+
+def test_distances_of_flows_are_over_all_times_and_new_inputs(monkeypatch):
+    """Networks that are off by 6/N on one of two inputs at one of two times, and no more at the end."""
+    asked = []
+
+    def population(task, phi, richness, decay, num_neurons=0, network=False, seed=0, step=None, **_):
+        outputs = np.full((2, 2, 1), 0.0 if richness == 3 else 4.0)
+        if network:
+            asked.append((num_neurons, seed, step))
+            outputs[0, 0] = 6 / num_neurons
+        losses = np.array([2.0, 1.0]) + seed
+        return SimpleNamespace(test_outputs=outputs, step=0.25, train_loss=losses, test_loss=10 * losses)
+
+    monkeypatch.setattr(runs, "dmft", SimpleNamespace(population=population))
+    found = runs.flows(None, 3.0, 0.1, (1, 2), 2, duration=1.0)
+    assert asked == [(width, seed, 0.25) for width in (1, 2) for seed in (0, 1)]
+    np.testing.assert_allclose(found.distances[..., 0], [[3, 3], [1.5, 1.5]])
+    np.testing.assert_allclose(np.square(found.distances[..., 1]), [[13, 13], [12.25, 12.25]])
+    np.testing.assert_allclose(found.losses[0], [[[2, 1], [20, 10]], [[3, 2], [30, 20]]])
 
 
 def test_losses_of_flows_are_extrapolated_and_distances_have_exponents():

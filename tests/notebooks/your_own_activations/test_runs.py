@@ -120,7 +120,7 @@ def test_a_network_that_adam_trained_from_small_weights_is_redundant():
     assert found.readout_share > 10 * 2 / 40  # ten times what readouts that know nothing would have
 
 
-def test_a_small_convolutional_network_learns_and_is_diagnosed():
+def test_a_small_convolutional_network_learns_and_is_diagnosed(monkeypatch):
     task = tasks.mnist(30, 0)
     trained = runs.convolutional(
         task, jax.random.key(0), channels=(4, 4), width=20, num_steps=60, learning_rate=5e-3
@@ -128,6 +128,10 @@ def test_a_small_convolutional_network_learns_and_is_diagnosed():
     assert trained.accuracy == 1
     assert trained.activations.shape == (20, 30)
     assert diagnose(trained.activations, task.labels, trained.readouts).scheme in runs.SCHEMES
+    six = tasks.own(np.random.default_rng(0).standard_normal((36, 4)), np.array([0, 0, 1, 1]))
+    monkeypatch.setattr(runs, "_descended", lambda task, start, forward, *_: forward(start)[1])
+    hidden = runs.convolutional(six, jax.random.key(0), channels=(2, 2), width=5)
+    assert hidden.shape == (4, 5)  # strides of two leave 3 × 3 of 6 × 6 pixels, and 2 × 2
     with pytest.raises(ValueError, match="side × side"):
         runs.convolutional(tasks.toy(30), jax.random.key(0))
 
