@@ -1,6 +1,7 @@
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from coding_schemes import paths
 from small_book import git
@@ -54,3 +55,19 @@ def test_a_relative_file_is_found_from_the_folder_of_notebooks(tmp_path, monkeyp
     assert paths.located(tmp_path / "my.npz") == tmp_path / "my.npz"
     monkeypatch.setattr(paths, "repository_root", lambda: None)
     assert paths.located("my.npz") == Path("my.npz")
+
+
+def test_a_stored_result_is_whole_or_as_it_was(tmp_path, monkeypatch):
+    output = tmp_path / "results" / "found.npz"
+    paths.store(output, {"a": np.arange(3), "manifest": "{}"})
+
+    def full(part, **arrays):
+        Path(part).write_bytes(b"PK")
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(np, "savez_compressed", full)
+    with pytest.raises(OSError, match="no space"):
+        paths.store(output, {"a": np.arange(4)})
+    with np.load(output) as kept:
+        np.testing.assert_array_equal(kept["a"], np.arange(3))
+        assert str(kept["manifest"]) == "{}"

@@ -2,10 +2,13 @@
 
 import os
 import subprocess
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 _MARKER = Path("book") / "claims.yml"
 
@@ -54,6 +57,14 @@ def provenance(seconds: float) -> dict[str, Any]:
         "versions": {name: metadata.version(name) for name in packages},
         "commit": commit(),
     }
+
+
+def store(output: Path, arrays: Mapping[str, Any]) -> None:
+    """Leave arrays in an npz file, making its folder; what was there stays until the new file is whole."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    part = output.with_suffix(".part.npz")
+    np.savez_compressed(part, **arrays)
+    os.replace(part, output)
 
 
 def artifacts() -> Path | None:

@@ -149,8 +149,7 @@ def save(found: dict[str, np.ndarray], output: Path, job: str, seconds: float) -
     """Write a result file: arrays in single precision, and how they were made."""
     manifest = {"job": job, **paths.provenance(seconds)}
     small = {k: v.astype(np.float32) if v.dtype == float and v.ndim > 1 else v for k, v in found.items()}
-    output.parent.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(output, manifest=json.dumps(manifest), **small)  # type: ignore[arg-type]
+    paths.store(output, {"manifest": json.dumps(manifest)} | small)
 
 
 JOBS = {"scatter": scatter, "paths": over_time}

@@ -400,8 +400,7 @@ def main() -> None:
     settings = replace(FULL if arguments.pop("preset") else Settings(), **arguments)
     results = run(settings, checkpoint=checkpoint)
     if jax.process_index() == 0:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(output, **results)
+        paths.store(output, results)
 
 
 if __name__ == "__main__":

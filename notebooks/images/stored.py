@@ -10,7 +10,6 @@ Each leaves a small file (in the folder `notebooks`):
 import argparse
 import json
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -206,12 +205,6 @@ def features_on(task: Task, name: str, width: int, inputs: np.ndarray, seed: int
     ]
 
 
-def save(output: Path, arrays: Mapping[str, Any]) -> None:
-    """Leave arrays in an npz file, making its folder."""
-    output.parent.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(output, **arrays)
-
-
 def main() -> None:
     """Command line: compute one result file, in double precision, with a manifest of how it was made."""
     known = {"cifar": cifar_three_classes, "fashion": fashion_mnist, "reuse": reuse_digits}
@@ -228,7 +221,7 @@ def main() -> None:
     sampling = REUSE_COUNTS if job == "reuse" else COUNTS
     manifest = given | {"temperature": TEMPERATURE, "sampling": sampling}
     manifest |= paths.provenance(time.perf_counter() - start)
-    save(output, {"manifest": json.dumps(manifest), **results})
+    paths.store(output, {"manifest": json.dumps(manifest), **results})
 
 
 if __name__ == "__main__":

@@ -129,9 +129,8 @@ def main() -> None:
     found = compute(arguments.num_inputs, TARGETS, TEMPERATURES)
     versions = {name: metadata.version(name) for name in ("jax", "numpy", "scipy")}
     manifest = {"job": "atlas", "num_inputs": arguments.num_inputs, "versions": versions}
-    arguments.output.parent.mkdir(parents=True, exist_ok=True)
     small = {k: v.astype(np.float32) if v.dtype == float and v.ndim > 1 else v for k, v in found.items()}
-    np.savez_compressed(arguments.output, manifest=json.dumps(manifest), **small)  # type: ignore[arg-type]
+    paths.store(arguments.output, {"manifest": json.dumps(manifest)} | small)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ is kept, and the same command goes on from there.
 
 import argparse
 import json
-import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -112,9 +111,7 @@ def compute(
             done[(*place, k)] = shares(key, posterior.at_temperature(float(T)), SCHEMES[name], num_networks)
         print(f"{name}, P = {P}, N = {N}: {done[place].mean(-1).round(2)}", flush=True)
         manifest = json.dumps({"job": "maps"} | paths.provenance(perf_counter() - began))
-        part = output.with_suffix(".part.npz")
-        np.savez_compressed(part, manifest=manifest, shares=done, **found)  # type: ignore[arg-type]
-        os.replace(part, output)
+        paths.store(output, {"manifest": manifest, "shares": done} | found)
     return found | {"shares": done}
 
 
