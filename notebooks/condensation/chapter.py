@@ -232,9 +232,9 @@ Finding(
 # should fall on one curve. They do so only roughly. Up to $N^*$ they lie above it. Two things raise them: the
 # bulk's neurons have a share of a class's activity, which the participation counts, and a narrow network sees
 # the branch at moderate $r$, where it is higher. Well above $N^*$ they lie below the curve. At the preset
-# `paper` those with more inputs than neurons lie far below, by 31 % and 41 %: $P/N$ matters as well. The
-# theory at finite width, without a fitted number, describes them all: in the right panel they fall on the
-# diagonal.
+# `paper` those with more inputs than neurons lie far below, by about a third and two fifths: $P/N$ matters as
+# well. The theory at finite width, without a fitted number, describes them all: in the right panel they fall
+# on the diagonal.
 #
 # (Here $N^*$ is that of the computed branch: $N$ divided by the number of neurons that carry a class, in the
 # limit $N\to\infty$. The flat branch of {eq}`eq-condensation-crossover` gives an $N^*$ up to
@@ -747,12 +747,11 @@ Finding(
 # | the same theory, with the readouts' variance of a single layer | $1/P$ | {glue:text}`deep_usual` |
 # | theory of both layers | $1/\sqrt P$ | {glue:text}`deep_alone` |
 #
-# (Networks of the two starts are taken together. At the preset `paper` the starts differ at the larger width:
-# 10.6 and 7.6 neurons per class.) So depth works by two things: the overlaps that the layer below makes, and
-# the larger prior variance of the readouts. Theory of both layers has too few neurons per class. Theory on
-# the sampled means is nearly as far off. So most of the error arises in the feature layer. Its effects of
-# finite width are kept to first order only, and we suspect these. For the small classes, moreover, the bulk
-# has more of the activity than coding neurons have, where this theory is unreliable.
+# (Networks of the two starts are taken together.) So depth works by two things: the overlaps that the layer
+# below makes, and the larger prior variance of the readouts. Theory of both layers has too few neurons per
+# class. Theory on the sampled means is nearly as far off. So most of the error arises in the feature layer.
+# Its effects of finite width are kept to first order only, and we suspect these. For the small classes,
+# moreover, the bulk has more of the activity than coding neurons have, where this theory is unreliable.
 #
 # Is the feature layer then condensed, or does it have a crowd? At our widths it has a crowd that grows. In
 # the layer below, the overlap between classes is above the critical one. So in theory, at $N\to\infty$, one
@@ -981,12 +980,12 @@ glue("digits_widths", ", ".join(map(str, M3)), display=False)
 
 # %% [markdown]
 # The networks have {glue:text}`digits_participation` neurons per class at $N =$ {glue:text}`digits_widths`,
-# and theory has {glue:text}`digits_rule`. It has the slow growth, but not the number. (At the preset `paper`
-# the two starts differ at the larger width: 2.2 and 1.8.) Theory knows digits by two mean overlaps only.
-# Networks on inputs that overlap evenly, by the same means, have {glue:text}`digits_evenly` at the larger
-# width, as theory says. So the excess lies in how unevenly digits overlap. Networks on inputs with a mean of
-# their own for every two classes, and a norm of their own for every class, have {glue:text}`digits_classes`.
-# This accounts for an excess, not for its size; what else counts we do not know.
+# and theory has {glue:text}`digits_rule`. It has the slow growth, but not the number. Theory knows digits by
+# two mean overlaps only. Networks on inputs that overlap evenly, by the same means, have
+# {glue:text}`digits_evenly` at the larger width, as theory says. So the excess lies in how unevenly digits
+# overlap. Networks on inputs with a mean of their own for every two classes, and a norm of their own for
+# every class, have {glue:text}`digits_classes`. This accounts for an excess, not for its size; what else
+# counts we do not know.
 #
 # ## Sigmoidal networks on inputs that are alike
 #
