@@ -669,8 +669,9 @@ Finding(
 
 # %% [markdown]
 # Some networks have two such neurons for a class, which share the amount. So the check adds the two largest.
-# On average the second has less than a fifth of what the first has (preset `paper`). Whether such a pair
-# would merge we have not tested: the second start changes the feature layer only.
+# On average the second has about a quarter of what the first has on the large class, and a tenth on the small
+# ones (preset `paper`). Whether such a pair would merge we have not tested: the second start changes the
+# feature layer only.
 #
 # For the large class theory's amount is small, and networks have more. Yet the overlap within the class is
 # hardly larger than in theory. So the bulk of the layer below probably makes less of the overlap than in
