@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from coding_schemes import tasks
-from coding_schemes.theory import linear
+from coding_schemes.theory import _solvers, linear
 from scipy.optimize import minimize
 
 
@@ -131,3 +131,13 @@ def test_unreachable_targets_are_refused(scale):
     s = linear.solve(reachable)
     assert s.converged
     np.testing.assert_allclose(s.predict(reachable.inputs), task.targets, atol=1e-9)
+
+
+def test_root_of_a_singular_matrix_is_real_and_its_floor_a_share_of_the_largest_eigenvalue():
+    """Some of those that vanish come out below 0; of X Xᵀ the others are those of Xᵀ X."""
+    for x in np.random.default_rng(0).standard_normal((20, 6, 2)):
+        matrix, own = x @ x.T, np.linalg.eigvalsh(x.T @ x)
+        root, floored = _solvers.symmetric_root(matrix), _solvers.symmetric_root(matrix, 1e-3)
+        np.testing.assert_allclose(root @ root, matrix, atol=1e-12)
+        expected = np.append(np.full(4, 1e-3 * own[1]), np.maximum(own, 1e-3 * own[1]))
+        np.testing.assert_allclose(np.linalg.eigvalsh(floored @ floored), expected)

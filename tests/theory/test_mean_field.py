@@ -331,6 +331,15 @@ def test_inputs_beyond_the_dimension():
     np.testing.assert_allclose(s.preactivations @ vectors[:, values < 1e-10], 0, atol=1e-8)
 
 
+def test_root_of_a_kernel_leaves_out_nothing_but_its_null_space():
+    """Eigenvalues over eight orders of magnitude, as images have them."""
+    basis = np.linalg.qr(np.random.default_rng(0).standard_normal((6, 6)))[0][:, :5]
+    values = np.array([1e-7, 1e-5, 1e-4, 1e-2, 10.0])
+    root = mean_field._kernel_root((basis * values) @ basis.T)
+    assert root.shape == (6, 5)
+    np.testing.assert_allclose(np.square(basis.T @ root).sum(1), values, rtol=1e-5)
+
+
 def test_float64_whatever_the_global_setting(task, bounded):
     with jax.enable_x64(False):
         s = mean_field.solve(task, "sigmoidal", T)

@@ -1,6 +1,7 @@
 """theory.relu and theory.relu_squared: known values, optimality, degeneracies, finite N against HMC."""
 
 import warnings
+from functools import partial
 from types import SimpleNamespace
 
 import jax
@@ -119,6 +120,9 @@ def test_family_of_outliers():
     output = s.outlier_preactivations.T @ s.outlier_readouts
     np.testing.assert_allclose((angle @ s.outlier_preactivations).T @ (angle @ s.outlier_readouts), output)
     assert relu.solve(toy(), 0.01).num_free_directions == 0
+    # rotations of four outputs: six directions, all but lost in the noise of one another's derivatives
+    four = toy(tasks.one_hot(4, 1.0, 0.6), (0.4, 0.3, 0.2, 0.1))
+    assert relu.solve(four, 0.01).num_free_directions == 6
 
 
 def test_fewer_outliers_than_outputs():
@@ -151,6 +155,7 @@ def test_temperature_limits():
     np.testing.assert_allclose(cold.outlier_readouts, zero.outlier_readouts, atol=1e-6)
     # hot: t = y/T and no outlier
     hot = relu.solve(task, 1e4)
+    assert hot.converged
     assert len(hot.outlier_readouts) == 0
     np.testing.assert_allclose(hot.dual_field * 1e4, task.class_targets, atol=1e-3)
 
@@ -298,6 +303,37 @@ def test_differences_are_the_derivative():
     np.testing.assert_allclose(problem.slope(point) @ direction, (4 * fine - coarse) / 3, atol=1e-9)
     both = problem.equations(_solvers.unpack(np.stack([x, 2 * x]), point))  # points side by side
     np.testing.assert_allclose(both[1], problem.equations(_solvers.unpack(2 * x, point)), atol=1e-14)
+
+
+@pytest.mark.parametrize("module", [relu, relu_squared], ids=lambda module: module.__name__.split(".")[-1])
+def test_slopes_that_a_search_is_given_are_derivatives(module, monkeypatch):
+    """With others it would mostly end at the same place, but later, or at another of a family."""
+    rng, asked = np.random.default_rng(0), []
+
+    def stop(function, start, *, constraints, **_):
+        asked.append((function, start, constraints))
+        raise InterruptedError
+
+    monkeypatch.setattr(module, "minimize", stop)
+    weights, targets = np.array(RATIOS), rng.standard_normal((3, 2))
+    if module is relu:
+        search = relu._Search(relu._Problem(weights, targets, 0.1, RECTIFIED["relu"]))
+        search.t, search.readouts = rng.standard_normal((2, 3, 2))
+        begun = search._optimum
+    else:
+        problem = relu_squared._Problem(weights, targets, 0.1 * np.eye(3) + 0.3 * weights)
+        begun = partial(relu_squared._search, problem, rng)
+    with pytest.raises(InterruptedError):
+        begun()
+    ((function, start, constraints),) = asked
+    x = start + 0.1 * rng.standard_normal(len(start))
+    steps = 1e-5 * np.eye(len(x))
+    for value, slope in (
+        (lambda x: function(x)[0], function(x)[1]),
+        (constraints["fun"], constraints["jac"](x)),
+    ):
+        found = np.array([(value(x + e) - value(x - e)) / 2e-5 for e in steps])
+        np.testing.assert_allclose(np.transpose(slope), found, atol=1e-7)
 
 
 def test_finite_size_has_the_right_limit():

@@ -1,6 +1,7 @@
 """The sigmoidal theory against brute force, known values, limits and a sampled network."""
 
 from itertools import product
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -536,6 +537,23 @@ def test_what_is_unbounded_on_any_side_is_refused(solver, sign):
     for grown in (lambda z: z, jax.nn.relu, lambda z: jax.nn.relu(-z), jax.nn.softplus, jnp.square):
         with pytest.raises(ValueError, match="is not bounded"):
             solver.solve(classes(20, one_hot(0.5)), *depth, 0.01, nonlinearity=lambda z: sign * grown(z))  # noqa: B023
+
+
+def test_residual_of_a_search_is_its_largest_error():
+    """At D = Σ_i n_i [cosh(x_i) − y_i x_i] a search is stopped early: it ends at the worst of its entries."""
+    counts, targets = np.array([1.0, 2.0]), np.array([[0.0, 0.1], [0.2, 30.0]])
+    scale, y = np.repeat(counts, 2), targets.ravel()
+
+    def value_and_gradient(field):
+        x = field.ravel()
+        return scale @ (np.cosh(x) - y * x), scale * (np.sinh(x) - y), x, None
+
+    dual = SimpleNamespace(problem=SimpleNamespace(counts=counts), rough=False)
+    dual.value_and_gradient, dual.hessian = value_and_gradient, lambda x, _: np.diag(scale * np.cosh(x))
+    for tolerance in (10.0, 1.0, 0.1):
+        field, residual, *_ = _convex_dual.minimum(dual, np.zeros((2, 2)), tolerance)
+        assert residual == pytest.approx(np.abs(np.sinh(field) - targets).max())
+        assert 0 < residual <= tolerance
 
 
 def test_failure_to_converge_is_reported(monkeypatch):

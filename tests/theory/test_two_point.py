@@ -248,6 +248,15 @@ def test_altered_equations_fit_their_own_trajectories(name):
     assert f.errors.max() < 1e-8
 
 
+def test_searches_for_rates_start_on_all_sides_of_the_rates_where_both_points_have_one_target():
+    """There the scale of outputs is that of the outputs themselves."""
+    path = two_point.identical_outputs(0.4, 0.3, **RATES, times=TIMES)
+    starts = two_point._starting_rates(TIMES, np.array([path.H, path.Q, path.w]), 1.0, 0.0)
+    off = starts - np.log([0.002, 0.006])
+    assert {tuple(row) for row in np.sign(off)} == {(1, 1), (1, -1), (-1, 1), (-1, -1)}
+    assert np.abs(off).max(1).min() < np.log(4)
+
+
 @pytest.mark.filterwarnings("error")
 def test_representations_that_start_together_have_no_trajectory(trajectory):
     merged = np.concatenate([[0.0], trajectory.H[1:]])

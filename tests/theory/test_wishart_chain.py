@@ -57,3 +57,8 @@ def test_directions_of_one_eigenvalue_count_as_if_each_had_its_own(num_inputs):
     assert one.effective_draws == pytest.approx(other.effective_draws, rel=1e-4)
     np.testing.assert_allclose(one.grams, other.grams, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(one.kernels, other.kernels, rtol=1e-4, atol=1e-4)
+
+
+def test_packed_factors_come_out_as_they_were():
+    factor = np.tril(np.random.default_rng(0).standard_normal((4, 4)), -1) + np.diag([0.1, 1.0, 3.0, 20.0])
+    np.testing.assert_allclose(wishart_chain._unpack(wishart_chain._pack(factor)), factor, rtol=1e-6)
