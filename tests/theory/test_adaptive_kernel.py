@@ -291,6 +291,60 @@ def test_nested_populations_against_quadrature(pair):
     np.testing.assert_allclose(s.predict(new), brute.predict(new), atol=0.03)
 
 
+@pytest.fixture
+def recorded(monkeypatch):
+    """Numbers of the calls of `move` and the step sizes given to it, where it only adds 1 to these."""
+    calls, steps = [], []
+
+    def move(key, call, u, log_step, *_):
+        calls.append(call)
+        steps.append(float(log_step))
+        return u, log_step + np.float32(1)
+
+    monkeypatch.setattr(_population, "move", move)
+    return calls, steps
+
+
+@pytest.mark.parametrize("held", [True, False], ids=["held", "solved"])
+def test_populations_go_on_with_the_step_size_that_their_last_move_left(pair, held, recorded):
+    """And with random numbers of their own."""
+    calls, steps = recorded
+    root, phi, key = np.linalg.cholesky(K0)[None], Network(1, 1, "erf").phi, jax.random.key(0)
+    if held:
+        _population.hold(key, root, 4 * K0, phi, 64, 10)
+    else:
+        _population._one_population(root, pair.targets, (phi, False), 2.0, 0.1, key, 64, 10)
+    assert len(calls) > 10
+    assert calls == list(range(len(calls)))
+    np.testing.assert_allclose(np.diff(steps), 1, rtol=1e-5)
+
+
+def test_nested_populations_go_on_so_and_settle_while_they_are_averaged(pair, recorded, monkeypatch):
+    """Each layer has a step size of its own; the gain of what is averaged falls as 1/t."""
+    (calls, steps), gains = recorded, []
+    phi, key = Network(2, 1, "erf").phi, jax.random.key(0)
+    nest = _deep_population._Nest(np.linalg.cholesky(K0), pair.targets, phi, 2, 0.1, key, 64)
+    for _ in range(3):
+        nest._outer_step(1.0, 1.0)
+    assert calls == list(range(6))
+    np.testing.assert_allclose(np.diff(np.reshape(steps, (3, 2)), axis=0), 1, rtol=1e-5)
+
+    def numbered(self, richness, gain):
+        gains.append((richness, gain))
+        self.kernels, self.duals = [len(gains) * np.eye(2)], [-len(gains) * np.eye(2)]
+
+    monkeypatch.setattr(_deep_population._Nest, "_outer_step", numbered)
+    kernels, duals, num_steps = nest.solve(2.0, 200)
+    levels, gain = np.transpose(gains)
+    assert (len(gains), levels[-1]) == (num_steps, 2.0)
+    assert np.all(np.diff(levels) >= 0)
+    last = np.arange(num_steps - 200, num_steps) + 1
+    np.testing.assert_allclose(kernels, last.mean() * np.eye(2)[None])  # of the last 200 steps alone
+    np.testing.assert_allclose(duals, -last.mean() * np.eye(2)[None])
+    assert np.all(gain[:-200] == 1)
+    assert gain[-1] / gain[-101] == pytest.approx(0.5, abs=0.05)
+
+
 @pytest.mark.parametrize("wrong", [None, 0, 1])
 def test_residual_of_nested_populations_is_the_largest_of_all_layers(pair, monkeypatch, wrong):
     """Three layers whose kernels are the prior's, but for one that is half as large again."""
