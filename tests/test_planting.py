@@ -174,6 +174,21 @@ def test_a_solution_for_inputs_of_another_overlap_is_refused():
                 planting.planted(KEY, solver(tasks.clustered(12, overlap=overlap), 0.01), given)
 
 
+def test_a_solution_for_the_mean_overlaps_is_planted_for_the_inputs_that_have_them():
+    """theory.solve neglects how overlaps scatter about their means, here by 0.006; of 0.1 less is refused."""
+    alike, rng = tasks.clustered(12, overlap=0.3, y_minus=-0.5), np.random.default_rng(0)
+    near = tasks.Task(
+        alike.inputs + 0.03 * rng.standard_normal(alike.inputs.shape), alike.labels, alike.targets
+    )
+    given = posterior.Posterior(near, networks.Network(1, 5, "relu"), 0.01)
+    solution = theory.solve(near, given.network, 0.01)
+    assert "rms neglected" in solution.approximation
+    planting.planted(KEY, solution, given)
+    other = posterior.Posterior(tasks.clustered(12, overlap=0.2, y_minus=-0.5), given.network, 0.01)
+    with pytest.raises(ValueError, match="of another task"):
+        planting.planted(KEY, solution, other)
+
+
 def test_merged_outliers_act_like_those_they_come_from():
     rng = np.random.default_rng(0)
     given = posterior.Posterior(tasks.toy(16, y_minus=-0.5), networks.Network(3, 24, "relu"), 0.01)

@@ -266,3 +266,6 @@ def test_descent_reaches_a_stationary_point_of_the_energy():
     assert error.max() < 0.1
     with pytest.raises(FloatingPointError, match="diverged"):
         training.descend(given, starts, num_steps=200, learning_rate=1e4)
+    once, _ = training.descend(given, starts, num_steps=1)  # w − η (T/N) ∇U, of N = 12
+    stepped = jax.tree.map(lambda w, slope: w - 1.5 * 0.01 / 12 * slope, starts, before)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), once, stepped)

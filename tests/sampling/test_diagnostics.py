@@ -194,6 +194,7 @@ def test_readouts_are_watched_output_by_output(given):
     found = sampling.compare_ends(made_up(np.ones((2, 20)), readouts=readouts), moved, given)
     assert not found.agree
     assert found.difference["readouts² of output 2"] == pytest.approx(1 - 1 / 1.02**2)
+    assert found.arrays()["names"][0] == "readouts² of output 2"  # shown first: what differs most
 
 
 @pytest.mark.parametrize(("phi", "watched"), [("relu", True), ("softplus", True), ("linear", False)])
@@ -230,6 +231,7 @@ def test_verdicts_at_their_boundaries(given):
     spoilt = series | {"x": series["x"] + np.array([0, 0, 0, 1.0])[:, None]}
     assert not diagnostics.judge(spoilt, active).converged
     assert "(x)" in diagnostics.judge(spoilt, active).verdict
+    assert diagnostics.judge(spoilt, active).arrays()["names"].tolist() == ["x", "y"]  # by R-hat
 
 
 def test_runs_from_two_ends_draw_numbers_of_their_own(given):
