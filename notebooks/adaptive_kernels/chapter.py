@@ -115,7 +115,7 @@ adapted_entries.draw(
     "One number leads from a lazy network to paper A's. The kernel between two inputs of one class grows "
     "with the richness; between two classes the sigmoidal one falls, and the ReLU's stays. Lines: the "
     "adaptive kernel; markers: sampled networks, extrapolated in 1/N; dotted: paper A's choice, γ₀² = P. "
-    "On the left stand the kernels of random features.",
+    "To the left the lines approach the kernels of random features.",
     richness=rich,
     theory=[each.theory for each in ends.values()],
     sampled_richness=[*chosen.values()],
@@ -793,7 +793,7 @@ Finding(
 # f(t)$. As $N\to\infty$ a network with one hidden layer becomes a population of independent neurons, all
 # driven by the same $\Delta$. This is dynamical mean-field theory. It predicts losses over time. The loss on
 # training inputs is the test of it here. The loss on new inputs falls so little on this task that the
-# population of $\gamma_0 = 0.8$ in place of 1 passes this check at `quick`, too: it only tells that something
+# population of $\gamma_0 = 0.8$ in place of 1 passes this check, too: it only tells that something
 # was learned.
 
 # %% tags=["hide-input"]
@@ -820,8 +820,8 @@ followed = Finding(
 followed.draw(
     figures.curves,
     "Losses of networks follow those of the population. Loss on training inputs (solid) and on new ones "
-    "(dashed) over time; networks with bands of one standard error. The line of the population, N → ∞, lies "
-    "under those of the networks.",
+    "(dashed) over time; networks with bands of one standard error. The line of the population, N → ∞, is "
+    "drawn beneath those of the networks.",
     x=flow.limit.times,
     values=[*runs.losses(flow.limit), *means.value.reshape(-1, 25)],
     errors=[*np.zeros((2, 25)), *means.error.reshape(-1, 25)],
@@ -1124,7 +1124,7 @@ Finding(
 #
 # **Reproduced in part.** The widths of preset `quick` do not decide on the variance: at other seeds a line in
 # $1/N$ through them misses by up to five per cent. One richness is best at the last time that we follow. If
-# each is stopped in time, the laziest networks are as good as any, and only the richest are worse.
+# each is stopped in time, the two laziest are equally good, and the two richest are worse.
 #
 # ## Exercises
 #

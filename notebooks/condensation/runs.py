@@ -80,10 +80,8 @@ def largest(num_inputs: int, overlap: float, num_neurons: int, shared: float) ->
 
 @cache
 def largest_limit(num_inputs: int, overlap: float, shared: float) -> float:
-    """The same as N → ∞: of the condensate, zero where there is none."""
-    found = condensate(num_inputs, overlap, "relu", shared)
-    of_class = found.amounts / (found.amounts + found.bulk_squares[0])  # what its coding neurons have
-    return float(np.mean(np.maximum(found.condensed_share, 0) * of_class))
+    """The same as N → ∞."""
+    return float(condensate(num_inputs, overlap, "relu", shared).condensate_share.mean())
 
 
 def by_mean_overlaps(given: Task, shared: bool = True) -> condensation.Solution:

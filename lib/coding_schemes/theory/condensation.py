@@ -578,6 +578,12 @@ class Solution(WithOutliers):
         edge = self._least_tilts
         return 1 - self._moments(2, edge) / self._aims(self._moments(0, edge))
 
+    @property
+    def condensate_share(self) -> np.ndarray:
+        """Limit of `largest_share` as N → ∞, shape (C,): the condensate's, zero where there is none."""
+        coding = self._aims(self._moments(0, self._least_tilts))
+        return np.maximum(self.condensed_share, 0) * coding / (coding + self.bulk_squares[0])
+
     @cached_property
     def _branches(self):
         """Radii and w(r) of every class, exact to 1e-7 on a flat branch."""
