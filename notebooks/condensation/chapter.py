@@ -352,27 +352,26 @@ Finding(
 #
 # with standard normal numbers: $u$ for the neuron, $v_c$ for each class, $\xi_\mu$ for each input.
 #
-# A neuron that is active on one class and silent on the others has a conflict. The part $u$ that it needs on
-# its own class pulls the other inputs up, and the more so, the larger the neuron is. This is a further price
-# that grows as $r^2$. The field grows until the gain pays for it as well, so that terms in $r^2$ cancel
-# again. But the branch is no longer flat. Every silent input of a large neuron is pulled up against zero, by
-# a pull in proportion to $r$, and the range that is left to its preactivation shrinks like $1/r$. So the
-# density $w(r)$ falls, more and more steeply, and in the end like $r^{-(P-n_c)}$.
+# A neuron that is active on one class and silent on the others has a conflict. Its activity on its own class
+# comes in part from a large $u$, and this $u$ raises all other inputs, in proportion to $r$. To hold them
+# below zero is a further price that grows as $r^2$. The field grows until the gain pays for it as well, so
+# that terms in $r^2$ cancel again. But the branch is no longer flat. A silent input that a force in
+# proportion to $r$ pushes up against zero stays within about $1/r$ of it. So each of the $P - n_c$ silent
+# inputs contributes a factor $1/r$: $w(r)$ falls, more and more steeply, and in the end like $r^{-(P-n_c)}$.
 #
 # A branch that falls faster than $r^{-3}$ can hold only a finite amount, $\int w(r)\,r^2\,{\rm d}r$ per
 # neuron, even if the network is infinitely wide. The larger $\rho_b$, the steeper the branch falls, and the
 # less it holds. Beyond a critical overlap $\rho_b^*$ it holds less than the $B$ that the outputs demand.
 # Something else has to supply the rest, and again one large neuron is the cheapest. So below $\rho_b^*$ a
 # crowd carries a class. Above it one neuron keeps a share of the class even as $N\to\infty$, and a crowd has
-# what is left.
+# what is left. Zero-range processes, in which particles hop between sites, condense in the same way: up to a
+# critical density the particles spread, and beyond it one site takes the excess.
 #
 # How much of a class has its largest neuron? We measure $\max_i m_i^2/\sum_i m_i^2$ with the class means
 # $m_i$ of the activations, and average over the three classes. Theory has it at any $N$, as the weights of
 # {eq}`eq-condensation-weight` also say how large the largest of $k$ coding neurons is. As $N\to\infty$ it is
 # zero below the critical overlap. Above, it is the large neuron's part of $B$, times the part of the squared
-# activity that coding neurons have: the rest is the bulk's. Zero-range processes, in which particles hop
-# between sites, condense in the same way: up to a critical density the particles spread, and beyond it one
-# site takes the excess.
+# activity that coding neurons have: the rest is the bulk's.
 
 # %% tags=["hide-input"]
 M, P1, rho = sizes.shared.num_neurons, sizes.shared.num_inputs, sizes.shared.overlap
@@ -1007,9 +1006,11 @@ glue("digits_widths", ", ".join(map(str, M3)), display=False)
 #
 # ## Sigmoidal networks on inputs that are alike
 #
-# The same theory gives the redundant scheme. There the number of neurons of each code is proportional to $N$
-# anyway. An overlap changes the shares: the code 1-1-1, which a tenth of the neurons have for unrelated
-# inputs, comes to a quarter, as often as the others. (All chains are cooled from the prior here.)
+# Sigmoidal neurons are bounded, so that no single one can do the work. At $y_- = \tfrac12$ each neuron has a
+# code, the classes that it is active on: 1-1-0, 1-0-1, 0-1-1 or 1-1-1. The population at $N\to\infty$
+# (`theory.clustered`) gives the share of each, and all numbers are proportional to $N$. An overlap changes
+# the shares. The code 1-1-1, which a tenth of the neurons have for unrelated inputs, comes to a quarter, as
+# often as the others. (All chains are cooled from the prior here.)
 #
 # The networks here are small enough for their size to matter. Fluctuations of the outputs change the shares
 # by a few percent, as for [unrelated inputs](redundant.ipynb). And neurons are whole: where codes hardly
@@ -1198,7 +1199,7 @@ print(theory.costs.round(1), theory.participation(800).round(1))
 # %% [markdown]
 # The large class: its neurons have to be silent on fewer inputs.
 #
-# **2.** How does $N^*$ depend on $P$, without overlap and with it?
+# **2.** How does the $N^*$ of a flat branch depend on $P$, without overlap and with it?
 
 # %% tags=["solution"]
 for overlap in (0.0, 0.5):
@@ -1208,7 +1209,7 @@ for overlap in (0.0, 0.5):
 
 # %% [markdown]
 # Without overlap $N^*$ grows exponentially with $P$. At $\rho = \tfrac12$ it doubles, and a little more, when
-# $P$ doubles.
+# $P$ doubles. That of the computed branch grows much more slowly.
 #
 # **3.** With 240 inputs and an overlap of ¼, how probable is it that one, two or more neurons code for the
 # large class?
