@@ -61,8 +61,8 @@ def test_a_stored_result_is_whole_or_as_it_was(tmp_path, monkeypatch):
     output = tmp_path / "results" / "found.npz"
     paths.store(output, {"a": np.arange(3), "manifest": "{}"})
 
-    def full(part, **arrays):
-        Path(part).write_bytes(b"PK")
+    def full(file, **arrays):
+        file.write(b"PK")
         raise OSError("no space left on device")
 
     monkeypatch.setattr(np, "savez_compressed", full)

@@ -2,7 +2,7 @@
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -59,12 +59,23 @@ def provenance(seconds: float) -> dict[str, Any]:
     }
 
 
+def write_whole(path: Path, write: Callable[[Any], Any]) -> None:
+    """A file that is there as a whole or not at all, also if the machine stops; until then what was there."""
+    partial = path.with_suffix(".partial")
+    with partial.open("wb") as file:
+        write(file)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    os.fsync(folder)
+    os.close(folder)
+
+
 def store(output: Path, arrays: Mapping[str, Any]) -> None:
-    """Leave arrays in an npz file, making its folder; what was there stays until the new file is whole."""
+    """Leave arrays in an npz file, making its folder."""
     output.parent.mkdir(parents=True, exist_ok=True)
-    part = output.with_suffix(".part.npz")
-    np.savez_compressed(part, **arrays)
-    os.replace(part, output)
+    write_whole(output, lambda file: np.savez_compressed(file, **arrays))
 
 
 def artifacts() -> Path | None:

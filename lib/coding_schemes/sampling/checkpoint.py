@@ -11,7 +11,6 @@ one block: the run goes on from the state before.
 
 import hashlib
 import json
-import os
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -23,7 +22,7 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from coding_schemes import validation
+from coding_schemes import paths, validation
 from coding_schemes.data import CorruptDataError
 
 
@@ -69,7 +68,7 @@ class Checkpoint:
         if not path.exists():
             if any(self.folder.glob("*.npz")):
                 raise CorruptDataError(f"{path} is missing; give an empty folder to start anew")
-            _write(path, lambda file: file.write(json.dumps(here, indent=1).encode()))
+            paths.write_whole(path, lambda file: file.write(json.dumps(here, indent=1).encode()))
         try:
             there = dict(json.loads(path.read_text()))
         except (ValueError, TypeError) as error:
@@ -143,7 +142,7 @@ class Checkpoint:
     def _save(self, kind: str, number: int, tree: Any) -> None:
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
         seal = self._seal(kind, number, leaves)
-        _write(self._path(kind, number), lambda file: np.savez(file, *leaves, seal=seal))
+        paths.write_whole(self._path(kind, number), lambda file: np.savez(file, *leaves, seal=seal))
 
     def _read(self, kind: str, number: int) -> list[np.ndarray]:
         path = self._path(kind, number)
@@ -156,16 +155,3 @@ class Checkpoint:
         if not sound:
             raise CorruptDataError(f"{path} is damaged, or stands in the place of another block")
         return leaves
-
-
-def _write(path: Path, write: Callable[[Any], Any]) -> None:
-    """A file that is there as a whole or not at all, also if the machine stops."""
-    partial = path.with_suffix(".partial")
-    with partial.open("wb") as file:
-        write(file)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    os.fsync(folder)
-    os.close(folder)
