@@ -19,7 +19,7 @@ import jax
 import pytest
 import small_book
 
-pytest_plugins = ["bare_page"]
+pytest_plugins = ["bare_page", "kept_numbers"]
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_debug_key_reuse", True)
@@ -55,6 +55,8 @@ def pytest_addoption(parser):
     parser.addoption("--book", default=None, help="folder of built pages to test instead of a small book")
     told = "take what test_snapshot.py finds as what is right; look at it first (git diff)"
     parser.addoption("--accept-snapshot", action="store_true", help=told)
+    told = "keep the numbers that tests compute now (tests/kept); look at them first (git diff)"
+    parser.addoption("--keep-numbers", action="store_true", help=told)
 
 
 @pytest.fixture(scope="session")

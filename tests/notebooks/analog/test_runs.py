@@ -71,8 +71,8 @@ def test_weights_of_every_layer_give_the_outputs_and_their_overlaps_the_prior():
     assert found.shape == (300, 3, 3, 3)
     back = readouts
     for layer in (2, 1, 0):
-        outputs = np.swapaxes(np.asarray(z[layer]), 1, 2) @ back / 40
-        assert outputs == pytest.approx(np.asarray(z[-1]).transpose(0, 2, 1) @ readouts / 40, abs=1e-5)
+        outputs = np.asarray(np.swapaxes(z[layer], 1, 2) @ back / 40)
+        np.testing.assert_allclose(outputs, np.swapaxes(z[-1], 1, 2) @ readouts / 40, atol=1e-5)
         assert found[:, layer] == pytest.approx(np.swapaxes(back, 1, 2) @ back / 40, rel=1e-4, abs=1e-6)
         if layer:
             back = np.swapaxes(np.asarray(weights.hidden[layer - 1]), 1, 2) @ back / 40**0.5

@@ -60,6 +60,7 @@ SHAPES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("nonlinearity", ["sigmoidal", "relu"])
+@pytest.mark.filterwarnings("error::RuntimeWarning")  # nothing is divided by zero on the way
 def test_tasks_of_any_shape_are_learned_or_refused(name, nonlinearity):
     """Everything that the chapter runs: an answer or a ValueError that names an argument."""
     task = tasks.own(*SHAPES[name])
