@@ -550,16 +550,20 @@ class Solution(WithOutliers):
     def class_participation(self) -> np.ndarray:
         """PR/N at N → ∞, shape (C,), by counting with w(r) as it is; as `clustered.Solution` has it.
 
-        Every class's w(r) e^{−λr²} holds B, with λ of its own. NaN where a branch cannot hold it.
+        Every class's w(r) e^{−λr²} holds B, with λ of its own. NaN where a branch cannot hold it, and where
+        there is nothing to hold, as in a solution that has not converged.
         """
+        nothing = np.full(len(self.amounts), np.nan)
         if np.any(self.condensed_share > 0):
-            return np.full(len(self.amounts), np.nan)
+            return nothing
         masses, tilts = np.zeros(len(self.amounts)), self._least_tilts.copy()
         for _ in range(100):
             bulk, previous = 1 / (1 + masses.sum()), masses
             for c, aim in enumerate(self._aims(masses)):
-                least = self._least_tilts[c]
-                tilts[c] = brentq(lambda tilt, c=c, aim=aim: self._moment(c, 2, tilt) - aim, least, 1e6)
+                least, most = self._least_tilts[c], 1e6
+                if not self._moment(c, 2, most) < aim <= self._moment(c, 2, least):
+                    return nothing
+                tilts[c] = brentq(lambda tilt, c=c, aim=aim: self._moment(c, 2, tilt) - aim, least, most)
             masses = self._moments(0, tilts)
             if np.abs(masses - previous).max() < 1e-8:
                 break

@@ -398,6 +398,8 @@ class _Problem:
         """
         (u,) = x
         norm = np.linalg.norm(u, axis=1, keepdims=True)
+        if far:
+            norm = np.where(norm > 0, norm, 1.0)  # silence has no direction
         stretch = u.shape[1] ** 0.5 / norm if far else np.ones_like(norm)
         activations, slope = self.activations(stretch * u, far, width)
         signal = activations @ dual_field
