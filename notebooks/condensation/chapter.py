@@ -383,6 +383,7 @@ together = {
     )
     for k, (rho_b, N) in enumerate(common)
 }
+edge = runs.critical(P1, rho)
 in_theory = lambda rho_b, N: runs.predicted(P1, rho, int(N), shared=rho_b)  # noqa: E731
 following = dict(
     zip(sizes.shared.between, [*sizes.shared.between[1:], sizes.shared.between[-2]], strict=True)
@@ -408,9 +409,9 @@ apart_too = [found[P1, rho, N] for N in M if (P1, rho, N) in found]
 overlaps = [*(0.0 for _ in apart_too), *(rho_b for rho_b, _ in common)]
 in_common.draw(
     over_width,
-    "What classes have in common keeps a few neurons in charge. Without it ($\\rho_b = 0$) and below a "
-    "critical overlap the number grows with the network; above, its growth comes to an end. Points: sampled "
-    "networks, from two starts; lines: theory, with no fitted number.",
+    "What classes have in common keeps a few neurons in charge. Without it ($\\rho_b = 0$) and below the "
+    f"critical overlap of {edge:.3f} the number grows with the network; above, its growth comes to an end. "
+    "Points: sampled networks, from two starts; lines: theory, with no fitted number.",
     widths=[*(each.size["N"] for each in apart_too), *(N for _, N in common)],
     sampled=[each.participation.value for each in [*apart_too, *together.values()]],
     errors=[each.participation.error for each in [*apart_too, *together.values()]],
@@ -422,7 +423,6 @@ in_common.draw(
 in_common.judge(
     relative(0.15), because="what holds neurons down at finite N is in the theory to first order only"
 )
-edge = runs.critical(P1, rho)
 above_edge = [rho_b for rho_b in sizes.shared.between if rho_b > edge]
 Finding(
     "D18",
@@ -458,10 +458,10 @@ lines = [[has_most(rho_b, N) for N in M] for rho_b in sizes.shared.between]
 limits = [[runs.largest_limit(P1, rho, rho_b)] * len(M) for rho_b in sizes.shared.between]
 in_charge.draw(
     figures.curves,
-    "Below the critical overlap the largest neuron of a class has ever less of it as networks grow. Above, "
-    "it keeps a part. Its squared activity over that of all neurons, mean over classes. Markers: networks "
-    "from two starts, with standard errors; lines: theory, with no fitted number; dashed: theory at N → ∞, "
-    "zero below the critical overlap.",
+    f"Below the critical overlap of {edge:.3f} the largest neuron of a class has ever less of it as networks "
+    "grow. Above, it keeps a part. Its squared activity over that of all neurons, mean over classes. "
+    "Markers: networks from two starts, with standard errors; lines: theory, with no fitted number; dashed: "
+    "theory at N → ∞, zero below the critical overlap.",
     x=M,
     values=[*lines, *limits],
     names=2 * [f"$\\rho_b$ = {rho_b:g}" for rho_b in sizes.shared.between],
