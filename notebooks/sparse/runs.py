@@ -189,15 +189,32 @@ def sizes_in_theory(finite: relu.FiniteSize) -> np.ndarray:
 # ---- densities of the bulk ----------------------------------------------------------------------
 
 
-def bulk_density(finite: relu.FiniteSize, grid: np.ndarray, class_index: int, nodes: int = 9) -> np.ndarray:
-    """Density of the bulk's preactivations on a class, averaged over the spread of its readouts."""
-    field = finite.dual_field[class_index]
-    points, weights = np.polynomial.hermite_e.hermegauss(nodes)
-    deviation = np.sqrt(field @ finite.bulk_readout_covariance @ field)
-    fields = finite.bulk_readout @ field + deviation * points
-    tilted = stats.norm.pdf(grid) * np.exp(np.maximum(grid, 0) * fields[:, None])
-    norms = 0.5 + np.exp(fields**2 / 2) * stats.norm.cdf(fields)
-    return weights / weights.sum() @ (tilted / norms[:, None])
+def bulk_density(finite: relu.FiniteSize, grid: np.ndarray, class_index: int, nodes: int = 7) -> np.ndarray:
+    """Density of the bulk's preactivations on a class, averaged over the spread of its readouts.
+
+        p(z | a) ∝ N(z; 0, 1) exp(φ a·t_c − g (φ − ⟨φ⟩)²/2),   g = aᵀ Λ_c a/N
+
+    g, of first order in 1/N, is the others' answer: they would have to make up for what one neuron does.
+    """
+    points, weights = (
+        np.stack(np.meshgrid(*[each] * finite.dual_field.shape[1], indexing="ij"), -1).reshape(
+            -1, finite.dual_field.shape[1]
+        )
+        for each in np.polynomial.hermite_e.hermegauss(nodes)
+    )
+    a = finite.bulk_readout + points @ np.linalg.cholesky(finite.bulk_readout_covariance).T
+    field = (a @ finite.dual_field[class_index])[:, None]
+    held = np.einsum("kr,rq,kq->k", a, finite.noise_precision[class_index], a)[:, None] / finite.num_neurons
+    fine = np.linspace(-9, 9, 1201)
+    phi, plain = np.maximum(fine, 0), np.exp(np.maximum(fine, 0) * field - fine**2 / 2)
+    mean = (plain @ phi / plain.sum(1))[:, None]
+
+    def tilted(z):
+        phi = np.maximum(z, 0)
+        return np.exp(phi * field - held * (phi - mean) ** 2 / 2 - z**2 / 2)
+
+    shares = weights.prod(1) / weights.prod(1).sum()
+    return shares / np.trapezoid(tilted(fine), fine) @ tilted(grid)
 
 
 class Likelihood(NamedTuple):
@@ -378,7 +395,9 @@ def split(posterior: Posterior, weights: Weights, class_index: int) -> Weights:
     return posterior.planted(jnp.asarray(z), jnp.asarray(a))
 
 
-def price_of_a_copy(key: Any, networks: Networks, **options: Any) -> tuple[Estimate, np.ndarray]:
+def price_of_a_copy(
+    key: Any, finite: relu.FiniteSize, posterior: Posterior, **options: Any
+) -> tuple[Estimate, np.ndarray]:
     """Energy of one further outlier, in nats per input: U/P with an outlier split in two, less U/P without.
 
     Both start from theory's network. Hamiltonian Monte Carlo alone hardly ever turns two outliers into one.
@@ -386,15 +405,14 @@ def price_of_a_copy(key: Any, networks: Networks, **options: Any) -> tuple[Estim
     Returns:
         The energy for each class's outlier, shape (C,), and the number of outliers, (C, chains, samples).
     """
-    posterior = networks.posterior
-    plant_key, *keys = jax.random.split(key, 2 + networks.task.num_classes)
-    whole = planted(plant_key, networks.finite, posterior)
-    starts = [whole, *(split(posterior, whole, c) for c in range(networks.task.num_classes))]
+    plant_key, *keys = jax.random.split(key, 2 + finite.task.num_classes)
+    whole = planted(plant_key, finite, posterior)
+    starts = [whole, *(split(posterior, whole, c) for c in range(finite.task.num_classes))]
     drawn = [
         sample(posterior, own, init=start, moves=(), **options)
         for own, start in zip(keys, starts, strict=True)
     ]
-    energies = [spread(each.info.energy.mean(1) / networks.task.num_inputs) for each in drawn]
+    energies = [spread(each.info.energy.mean(1) / finite.task.num_inputs) for each in drawn]
     value, error = np.array(energies).T
     counts = np.stack([each.codes().any(-1).sum(-1) for each in drawn[1:]])
     return Estimate(value[1:] - value[0], np.hypot(error[1:], error[0])), counts

@@ -161,6 +161,10 @@ class FiniteSize(_Kinds):
         outlier_preactivation_variances: variance over the inputs of a class, (n, C), of z itself.
         bulk_readout_covariance: covariance of a over the neurons of the largest population, (m, m), of
             order σ_a².
+        noise_precision: Λ_c, shape (C, m, m): inverse covariance, times 1/N, of the outputs' noise on an
+            input of class c before the likelihood holds it, (B_c + Σ_i V_i ā_i ā_iᵀ)⁻¹ of `finite_size`. A
+            neuron whose φ is off its mean is pulled back by exp(−aᵀ Λ_c a (φ − ⟨φ⟩)²/2N): the others have to
+            make up for it.
         num_neurons: N.
         temperature: T.
         readout_scale: λ = √(P σ_a²).
@@ -169,6 +173,7 @@ class FiniteSize(_Kinds):
     outlier_preactivations: np.ndarray
     outlier_preactivation_variances: np.ndarray
     bulk_readout_covariance: np.ndarray
+    noise_precision: np.ndarray
     num_neurons: int
     temperature: float
     readout_scale: float = 1.0
@@ -302,7 +307,7 @@ def finite_size(
         point = unpack(pack(point) - step, point)
         point = point._replace(probabilities=np.maximum(point.probabilities, 1e-12))
         num_steps += 1
-    _, activations, covariance, held = _finite_equations(best, solution, num_neurons)
+    _, activations, covariance, held, precision = _finite_equations(best, solution, num_neurons)
     t, bulk, p, outliers = best
     found = FiniteSize(
         task=solution.task,
@@ -319,6 +324,7 @@ def finite_size(
         outlier_preactivations=held.preactivation_mean / np.sqrt(num_neurons),
         outlier_preactivation_variances=held.preactivation_variance,
         bulk_readout_covariance=covariance[np.argmax(p)],
+        noise_precision=precision,
         num_neurons=num_neurons,
         temperature=solution.temperature,
     )
@@ -338,6 +344,7 @@ def _scaled(found: Any, scale: float, task: Task, temperature: float) -> Any:
     scaled = {"readouts": scale * found.readouts, "dual_field": found.dual_field / scale}
     if isinstance(found, FiniteSize):
         scaled["bulk_readout_covariance"] = scale**2 * found.bulk_readout_covariance
+        scaled["noise_precision"] = found.noise_precision / scale**2
     total = scale * found.readout_scale
     return replace(found, task=task, temperature=temperature, readout_scale=total, **scaled)
 
@@ -736,7 +743,8 @@ def _finite_equations(point, solution, num_neurons):
     """Stationarity of S in `finite_size`: residuals in the order of `_Problem.equations`, and bulk averages.
 
     Returns:
-        Residuals, ⟨φ⟩ of every bulk population (k, C), its covariance of a (k, m, m), the outliers' moments.
+        Residuals, ⟨φ⟩ of every bulk population (k, C), its covariance of a (k, m, m), the outliers' moments,
+        the precision of the outputs' noise (C, m, m).
     """
     t, bulk, p, outliers = point
     w, site = solution.class_weights, RECTIFIED[solution.nonlinearity]
@@ -781,7 +789,7 @@ def _finite_equations(point, solution, num_neurons):
     offset = a - mean[:, None]
     covariance = np.einsum("kx,kxr,kxq->krq", density, offset, offset)
     activations = np.einsum("kx,kxc->kc", density, phi)
-    return np.concatenate([part.ravel() for part in parts]), activations, covariance, out
+    return np.concatenate([part.ravel() for part in parts]), activations, covariance, out, inverse
 
 
 class _Held(NamedTuple):

@@ -1,5 +1,6 @@
 """What the chapter on sparse coding measures, on cases that need no sampling."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import jax
@@ -155,9 +156,24 @@ def test_density_of_the_bulk_is_normalized_and_that_of_its_readout_where_all_sha
     grid = np.linspace(-8, 8, 3201)
     spread = runs.bulk_density(planted.finite, grid, 0)
     assert np.trapezoid(spread, grid) == pytest.approx(1, abs=1e-4)
-    single = runs.bulk_density(planted.finite, grid, 0, nodes=1)
+    free = replace(planted.finite, noise_precision=0 * planted.finite.noise_precision)
+    single = runs.bulk_density(free, grid, 0, nodes=1)
     np.testing.assert_allclose(single, relu.bulk_density(planted.finite, grid, 0), atol=1e-6)
     assert np.abs(spread - single).max() > 1e-4
+
+
+@pytest.mark.parametrize("size", [60, 240])
+def test_others_answer_to_a_neuron_of_the_bulk_as_its_mean_activity_says(size):
+    """⟨φ⟩ of `finite_size`, which expands the answer to first order; without it nothing of it is there."""
+    finite = relu.finite_size(relu.solve(runs.toy(size), 0.01), size)
+    free = replace(finite, noise_precision=0 * finite.noise_precision)
+    grid = np.linspace(-8, 8, 3201)
+    held, not_held = (
+        [np.trapezoid(np.maximum(grid, 0) * runs.bulk_density(each, grid, c), grid) for c in range(3)]
+        for each in (finite, free)
+    )
+    np.testing.assert_allclose(held, finite.bulk_activations, rtol=0.012 / size)
+    assert np.all(np.subtract(not_held, finite.bulk_activations) > 0.15 / size)
 
 
 def test_spread_of_the_bulk_is_that_of_the_theory_it_is_drawn_from(planted):
@@ -226,8 +242,8 @@ def test_price_of_a_copy_is_in_nats_per_input_and_counts_are_those_of_split_star
     monkeypatch.setattr(runs, "sample", sample)
     monkeypatch.setattr(runs, "planted", lambda *_: "whole")
     monkeypatch.setattr(runs, "split", lambda _, weights, c: f"{weights} {c}")
-    networks = SimpleNamespace(posterior=None, task=task, finite=None)
-    found, counts = runs.price_of_a_copy(jax.random.key(0), networks, num_chains=4)
+    finite = SimpleNamespace(task=task)
+    found, counts = runs.price_of_a_copy(jax.random.key(0), finite, None, num_chains=4)
     assert [start[0] for start in started] == ["whole", "whole 0", "whole 1", "whole 2"]
     assert len({start[1] for start in started}) == 4
     assert {start[2] for start in started} == {()}
