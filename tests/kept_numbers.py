@@ -18,13 +18,8 @@ import numpy as np
 import pytest
 
 FOLDER = Path(__file__).parent / "kept"
-NOT_KEPT = {
-    "task",
-    "residual",
-    "num_steps",
-    "posterior",
-    "network",
-}  # given, or of the way and not the answer
+# given, or of the way to the answer
+NOT_KEPT = {"task", "residual", "num_steps", "posterior", "network"}
 
 
 def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:

@@ -3,6 +3,7 @@
 Few steps of each, in double precision, so that they are the same on every processor.
 """
 
+import functools
 import warnings
 
 import jax
@@ -141,9 +142,11 @@ def test_measures_of_neurons(same_as_kept):
     readouts, z = rng.standard_normal((4, 6, 12, 3)), rng.standard_normal((4, 6, 12, 10))
     codes = coding.codes(activations, LABELS, 0.8)
     test_codes = coding.codes(activations + 0.2 * z, LABELS, 0.8)
+    means, kernels = coding.class_means(activations, LABELS), coding.kernels(activations)
+    sparse = coding.sparse_measures(readouts, z, activations, LABELS)
     same_as_kept(
         {
-            "means": coding.class_means(activations, LABELS),
+            "means": means,
             "deviations": coding.class_deviations(activations, LABELS),
             "codes": codes,
             "occupancy": coding.occupancy(codes),
@@ -151,24 +154,18 @@ def test_measures_of_neurons(same_as_kept):
             "of classes": coding.class_participation(activations, LABELS),
             "by activity": coding.sort_by_activity(activations[0, 0]),
             "by code": coding.sort_by_code(codes[0, 0], activations[0, 0]),
-            "kernels": coding.kernels(activations),
-            "alignment": coding.kernel_alignment(
-                coding.kernels(activations), np.eye(10) + 0.1, centered=True
-            ),
+            "kernels": kernels,
+            "alignment": coding.kernel_alignment(kernels, np.eye(10) + 0.1, centered=True),
             "outliers": coding.outliers(activations, LABELS),
-            "sparse": coding.sparse_measures(readouts, z, activations, LABELS),
-            "settled": coding.settled_codes(coding.class_means(activations, LABELS)),
+            "sparse": sparse,
+            "settled": coding.settled_codes(means),
             "switches": coding.switch_rate(codes, 0.5),
             "collapse": coding.neural_collapse(activations, LABELS),
             "gram": coding.class_gram(activations, LABELS),
             "agreement": coding.code_agreement(codes, test_codes),
             "error": coding.generalization_error(readouts[0, 0], readouts[0, 0] ** 2, readouts[0, 1]),
-            "strengths": outliers.measured_strengths(
-                coding.sparse_measures(readouts, z, activations, LABELS)
-            ),
-            "variation": outliers.measured_variation(
-                coding.sparse_measures(readouts, z, activations, LABELS)
-            ),
+            "strengths": outliers.measured_strengths(sparse),
+            "variation": outliers.measured_variation(sparse),
         }
     )
 
@@ -204,13 +201,18 @@ CLUSTERED = tasks.clustered(24, (0.5, 0.25, 0.25), overlap=0.4, y_minus=-0.5)
 PAIR = tasks.Task(np.array([[1.3, 0.4], [0.2, 1.1]]), np.array([0, 1]), np.array([[1.0], [-1.0]]))
 
 
+@functools.cache
+def condensate():
+    return condensation.solve(CLUSTERED, 0.02)
+
+
 def formulas():
     """Theories that no network is given to, and what is computed from solutions."""
-    yield "condensate", lambda: condensation.solve(CLUSTERED, 0.02)
-    yield "condensate at a width", lambda: condensation.solve(CLUSTERED, 0.02).at_width(200, np.ones(3))
-    yield "its neurons", lambda: condensation.solve(CLUSTERED, 0.02).neurons(60)
-    yield "its largest", lambda: condensation.solve(CLUSTERED, 0.02).largest_share(60)
-    yield "its density", lambda: condensation.solve(CLUSTERED, 0.02).log_density(1, np.linspace(0.5, 9, 8))
+    yield "condensate", condensate
+    yield "condensate at a width", lambda: condensate().at_width(200, np.ones(3))
+    yield "its neurons", lambda: condensate().neurons(60)
+    yield "its largest", lambda: condensate().largest_share(60)
+    yield "its density", lambda: condensate().log_density(1, np.linspace(0.5, 9, 8))
     yield "silence", lambda: [condensation.log_silence(n, 0.3, 1.2) for n in (2, 5, 40)]
     yield "two layers", lambda: deep_condensation.solve(tasks.toy(24, (0.5, 0.5), y_minus=-0.5), 0.05)
     for phi in ("sigmoidal", "relu"):
@@ -233,8 +235,8 @@ def formulas():
 
 
 def outlier_numbers(task):
-    finite = relu.finite_size(relu.solve(task, 0.02), 40)
     solved = relu.solve(task, 0.02)
+    finite = relu.finite_size(solved, 40)
     return [
         finite,
         outliers.strengths(solved, 40),

@@ -262,6 +262,12 @@ def test_a_bulk_that_is_not_found_draws_nothing(alike, monkeypatch):
         assert np.all(np.isnan(alike.participation(50)))
 
 
+def test_branches_that_hold_nothing_have_no_participation(alike):
+    """Its amounts are below zero: it has not converged, and every number can be looked at all the same."""
+    empty = replace(alike, amounts=-alike.amounts, converged=False)
+    assert np.all(np.isnan(empty.class_participation))
+
+
 @pytest.mark.parametrize(
     ("num_inputs", "overlap", "rtol"),
     [(60, 0.25, 0.01), (60, 0.5, 0.01), (120, 0.5, 0.005)],

@@ -201,14 +201,6 @@ def test_a_class_without_a_neuron_below_is_told():
     assert found.amounts[0] < 0 < found.amounts[1]
 
 
-def test_a_feature_layer_that_holds_nothing_has_no_participation():
-    """Its amounts are below zero: it has not converged, and every number can be looked at all the same."""
-    task = tasks.clustered(16, (0.5, 0.25, 0.25), overlap=0.4, y_minus=-0.5)
-    features = condensation.solve(task, 0.02)
-    empty = replace(features, amounts=-features.amounts, converged=False)
-    assert np.all(np.isnan(empty.class_participation))
-
-
 def test_bad_input():
     with pytest.raises(ValueError, match="at least 2"):
         deep_condensation.solve(tasks.toy(8, (7 / 8, 1 / 8)), T)
