@@ -189,34 +189,6 @@ def sizes_in_theory(finite: relu.FiniteSize) -> np.ndarray:
 # ---- densities of the bulk ----------------------------------------------------------------------
 
 
-def bulk_density(finite: relu.FiniteSize, grid: np.ndarray, class_index: int, nodes: int = 7) -> np.ndarray:
-    """Density of the bulk's preactivations on a class, averaged over the spread of its readouts.
-
-        p(z | a) ∝ N(z; 0, 1) exp(φ a·t_c − g (φ − ⟨φ⟩)²/2),   g = aᵀ Λ_c a/N
-
-    g, of first order in 1/N, is the others' answer: they would have to make up for what one neuron does.
-    """
-    points, weights = (
-        np.stack(np.meshgrid(*[each] * finite.dual_field.shape[1], indexing="ij"), -1).reshape(
-            -1, finite.dual_field.shape[1]
-        )
-        for each in np.polynomial.hermite_e.hermegauss(nodes)
-    )
-    a = finite.bulk_readout + points @ np.linalg.cholesky(finite.bulk_readout_covariance).T
-    field = (a @ finite.dual_field[class_index])[:, None]
-    held = np.einsum("kr,rq,kq->k", a, finite.noise_precision[class_index], a)[:, None] / finite.num_neurons
-    fine = np.linspace(-9, 9, 1201)
-    phi, plain = np.maximum(fine, 0), np.exp(np.maximum(fine, 0) * field - fine**2 / 2)
-    mean = (plain @ phi / plain.sum(1))[:, None]
-
-    def tilted(z):
-        phi = np.maximum(z, 0)
-        return np.exp(phi * field - held * (phi - mean) ** 2 / 2 - z**2 / 2)
-
-    shares = weights.prod(1) / weights.prod(1).sum()
-    return shares / np.trapezoid(tilted(fine), fine) @ tilted(grid)
-
-
 class Likelihood(NamedTuple):
     """How much likelier theory's density makes the bulk's preactivations than Gaussians do, per thousand.
 
@@ -237,7 +209,7 @@ def likelihood(networks: Networks) -> Likelihood:
     weights = np.array(networks.task.class_counts) / len(labels)
     ratios, ends = [], []
     for c in range(len(weights)):
-        density = bulk_density(networks.finite, grid, c)
+        density = relu.bulk_density(networks.finite, grid, c)
         mean = np.trapezoid(density * grid, grid)
         variance = np.trapezoid(density * (grid - mean) ** 2, grid)
         gaussian = stats.norm(mean, np.sqrt(variance)).pdf(grid)
@@ -292,7 +264,7 @@ def populations(networks: Networks) -> list[dict[str, Any]]:
     preactivations = {
         "bulk": run.preactivations[0][..., 0][in_bulk][some],
         "grid": wide,
-        "density": bulk_density(finite, wide, 0),
+        "density": relu.bulk_density(finite, wide, 0),
         "outliers": found.preactivations[..., 0].reshape(-1, len(by_class)).T,
         "levels": root * finite.outlier_preactivations[by_class, 0],
         "xlabel": "preactivation $z$ on class 0",

@@ -1,6 +1,7 @@
 """theory.relu and theory.relu_squared: known values, optimality, degeneracies, finite N against HMC."""
 
 import warnings
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
@@ -527,6 +528,31 @@ def test_drawn_network_is_the_theory():
         found = drawn[:, c, task.labels == c].var(axis=1, ddof=1).mean()
         error = (2 / (40 * task.class_counts[c])) ** 0.5
         assert found == pytest.approx(finite.outlier_preactivation_variances[c, c], rel=5 * error)
+
+
+def test_density_of_the_bulk_at_finite_size():
+    finite, z = relu.finite_size(relu.solve(toy(num_inputs=60), 0.01), 60), np.linspace(-9, 9, 3603)
+    at_readout = np.exp(np.maximum(z, 0) * (finite.dual_field[0] @ finite.bulk_readout) - z**2 / 2)
+    at_readout /= np.trapezoid(at_readout, z)
+    density = relu.bulk_density(finite, z.reshape(3, -1), 0).ravel()
+    assert np.trapezoid(density, z) == pytest.approx(1, abs=1e-5)
+    assert np.abs(density - at_readout).max() > 1e-3
+    readouts = {"bulk_readout_covariance": 1e-12 * finite.bulk_readout_covariance}
+    alone = replace(finite, noise_precision=0 * finite.noise_precision, **readouts)
+    np.testing.assert_allclose(relu.bulk_density(alone, z, 0), at_readout, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [60, 240])
+def test_others_answer_to_a_neuron_of_the_bulk_as_its_mean_activity_says(size):
+    """⟨φ⟩ of `finite_size`, which expands the answer to first order; without it nothing of it is there."""
+    finite, z = relu.finite_size(relu.solve(toy(num_inputs=size), 0.01), size), np.linspace(-8, 8, 3201)
+    free = replace(finite, noise_precision=0 * finite.noise_precision)
+    held, not_held = (
+        [np.trapezoid(np.maximum(z, 0) * relu.bulk_density(each, z, c), z) for c in range(3)]
+        for each in (finite, free)
+    )
+    np.testing.assert_allclose(held, finite.bulk_activations, rtol=0.012 / size)
+    assert np.all(np.subtract(not_held, finite.bulk_activations) > 0.15 / size)
 
 
 def test_squared_one_outlier_per_class():

@@ -187,7 +187,8 @@ class FiniteSize(_Kinds):
         grid = np.linspace(-8.0, 8.0, 1601)
         z = np.empty((width, len(labels)))
         for c in range(len(self.class_weights)):
-            cumulative = np.cumsum(bulk_density(self, grid, c))
+            field = np.array(float(self.bulk_readout @ self.dual_field[c]))
+            cumulative = np.cumsum(RECTIFIED[self.nonlinearity].density(grid, field))
             members = np.flatnonzero(labels == c)
             z[:, members] = np.interp(rng.random((width, len(members))), cumulative / cumulative[-1], grid)
         a = rng.multivariate_normal(self.bulk_readout, self.bulk_readout_covariance, width)
@@ -295,7 +296,7 @@ def finite_size(
     best, error, num_steps = point, np.inf, 0
     while num_steps < max_steps and error > tolerance:
         try:
-            residual = _finite_equations(point, solution, num_neurons)[0]
+            residual = _finite_equations(point, solution, num_neurons).residual
         except np.linalg.LinAlgError as failed:  # the bulk's readout is no maximum, or noise does not settle
             if not num_steps:
                 where = f"T = {solution.temperature:g} and N = {num_neurons}"
@@ -307,14 +308,15 @@ def finite_size(
         point = unpack(pack(point) - step, point)
         point = point._replace(probabilities=np.maximum(point.probabilities, 1e-12))
         num_steps += 1
-    _, activations, covariance, held, precision = _finite_equations(best, solution, num_neurons)
+    at_best = _finite_equations(best, solution, num_neurons)
+    held = at_best.held
     t, bulk, p, outliers = best
     found = FiniteSize(
         task=solution.task,
         nonlinearity=solution.nonlinearity,
         probabilities=np.append(np.ones(num_outliers), (1 - num_outliers / num_neurons) * p),
         readouts=np.vstack([outliers, bulk]),
-        activations=np.vstack([held.mean / np.sqrt(num_neurons), activations]),
+        activations=np.vstack([held.mean / np.sqrt(num_neurons), at_best.activations]),
         codes=solution.codes,
         num_outliers=num_outliers,
         dual_field=t,
@@ -323,8 +325,8 @@ def finite_size(
         converged=error <= tolerance,
         outlier_preactivations=held.preactivation_mean / np.sqrt(num_neurons),
         outlier_preactivation_variances=held.preactivation_variance,
-        bulk_readout_covariance=covariance[np.argmax(p)],
-        noise_precision=precision,
+        bulk_readout_covariance=at_best.covariance[np.argmax(p)],
+        noise_precision=at_best.precision,
         num_neurons=num_neurons,
         temperature=solution.temperature,
     )
@@ -350,17 +352,39 @@ def _scaled(found: Any, scale: float, task: Task, temperature: float) -> Any:
 
 
 def bulk_density(solution: Solution | FiniteSize, preactivations: np.ndarray, label: int) -> np.ndarray:
-    """Density P(z | a0) ∝ N(z; 0, 1) exp(φ(z) a0·t_c) of a bulk neuron's preactivations z on class `label`.
+    """Density of a bulk neuron's preactivations z on an input of class `label`.
 
-    It is normalized, has the shape of z, and is that of the largest of the bulk's populations.
+        p(z | a) ∝ N(z; 0, 1) exp(φ(z) a·t_c − g (φ(z) − ⟨φ⟩)²/2),   g = aᵀ Λ_c a/N
 
-    Source: paper A, "Sparse coding scheme", the non-Gaussian bulk posterior of Fig. 4c.
+    It is normalized, has the shape of z, and is that of the largest of the bulk's populations: at its readout
+    a0 and g = 0 for a `Solution`, averaged over the spread of the readouts for a `FiniteSize`. There g is the
+    others' answer: they would have to make up for what one neuron does.
+
+    Raises:
+        ValueError: no solution, no such class, preactivations that are not finite real numbers.
+
+    Source: paper A, "Sparse coding scheme", the non-Gaussian bulk posterior of Fig. 4c; g is the book's own.
     """
     validation.instance("solution", solution, Solution, FiniteSize)
     validation.count("label", label, 0, len(solution.class_weights) - 1)
     z = validation.array("preactivations", preactivations, "…")
-    field = float(solution.bulk_readout @ solution.dual_field[label])
-    return RECTIFIED[solution.nonlinearity].density(z, np.array(field))
+    if isinstance(solution, Solution):
+        field = float(solution.bulk_readout @ solution.dual_field[label])
+        return RECTIFIED[solution.nonlinearity].density(z, np.array(field))
+    points, weights = _gaussian_nodes(len(solution.bulk_readout))
+    a = solution.bulk_readout + points @ np.linalg.cholesky(solution.bulk_readout_covariance).T
+    field = (a @ solution.dual_field[label])[:, None]
+    held = np.einsum("kr,rq,kq->k", a, solution.noise_precision[label], a)[:, None] / solution.num_neurons
+    fine = np.linspace(-9, 9, 1201)
+    phi = solution.phi(fine)
+    plain = np.exp(phi * field - fine**2 / 2)
+    mean = (plain @ phi / plain.sum(1))[:, None]
+
+    def tilted(z, phi):
+        return np.exp(phi * field - held * (phi - mean) ** 2 / 2 - z**2 / 2)
+
+    density = weights / np.trapezoid(tilted(fine, phi), fine) @ tilted(z.ravel(), solution.phi(z.ravel()))
+    return density.reshape(z.shape)
 
 
 def _checked(nonlinearity: str | Nonlinearity) -> str:
@@ -739,13 +763,18 @@ def _as_solution(problem, point, task, nonlinearity, error, steps, converged) ->
 # --- finite N and P -----------------------------------------------------------------------------
 
 
-def _finite_equations(point, solution, num_neurons):
-    """Stationarity of S in `finite_size`: residuals in the order of `_Problem.equations`, and bulk averages.
+class _Finite(NamedTuple):
+    """Residuals in the order of `_Problem.equations`, and averages at a point of `finite_size`."""
 
-    Returns:
-        Residuals, ⟨φ⟩ of every bulk population (k, C), its covariance of a (k, m, m), the outliers' moments,
-        the precision of the outputs' noise (C, m, m).
-    """
+    residual: np.ndarray
+    activations: np.ndarray  # ⟨φ⟩ of every bulk population (k, C)
+    covariance: np.ndarray  # of its readouts (k, m, m)
+    held: "_Held"  # the outliers' moments
+    precision: np.ndarray  # of the outputs' noise (C, m, m)
+
+
+def _finite_equations(point: _Point, solution: Solution, num_neurons: int) -> _Finite:
+    """Stationarity of S in `finite_size`."""
     t, bulk, p, outliers = point
     w, site = solution.class_weights, RECTIFIED[solution.nonlinearity]
     num_inputs, eye = solution.task.num_inputs, np.eye(t.shape[1])
@@ -789,7 +818,8 @@ def _finite_equations(point, solution, num_neurons):
     offset = a - mean[:, None]
     covariance = np.einsum("kx,kxr,kxq->krq", density, offset, offset)
     activations = np.einsum("kx,kxc->kc", density, phi)
-    return np.concatenate([part.ravel() for part in parts]), activations, covariance, out, inverse
+    residual = np.concatenate([part.ravel() for part in parts])
+    return _Finite(residual, activations, covariance, out, inverse)
 
 
 class _Held(NamedTuple):

@@ -1,6 +1,5 @@
 """What the chapter on sparse coding measures, on cases that need no sampling."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import jax
@@ -135,7 +134,7 @@ def test_likelihood_of_networks_drawn_from_theory(planted):
     assert value - found.gaussian > 3 * error
     grid, divergences = np.linspace(-9, 9, 6001), []
     for c in range(3):
-        p = runs.bulk_density(planted.finite, grid, c)
+        p = relu.bulk_density(planted.finite, grid, c)
         mean = np.trapezoid(p * grid, grid)
         spread = np.trapezoid(p * (grid - mean) ** 2, grid) ** 0.5
         log_q = -0.5 * ((grid - mean) / spread) ** 2 - np.log(spread * np.sqrt(2 * np.pi))
@@ -150,30 +149,6 @@ def test_share_that_outliers_carry_in_networks_drawn_from_theory(planted):
     expected = runs.carried_in_theory(planted.finite, 0.01)
     assert np.all(np.abs(found.value - expected) < 4 * found.error + 0.02)  # draws fit the targets to 1/√N
     assert expected[0] < 0.97 < 1 < expected[1]
-
-
-def test_density_of_the_bulk_is_normalized_and_that_of_its_readout_where_all_share_it(planted):
-    grid = np.linspace(-8, 8, 3201)
-    spread = runs.bulk_density(planted.finite, grid, 0)
-    assert np.trapezoid(spread, grid) == pytest.approx(1, abs=1e-4)
-    free = replace(planted.finite, noise_precision=0 * planted.finite.noise_precision)
-    single = runs.bulk_density(free, grid, 0, nodes=1)
-    np.testing.assert_allclose(single, relu.bulk_density(planted.finite, grid, 0), atol=1e-6)
-    assert np.abs(spread - single).max() > 1e-4
-
-
-@pytest.mark.parametrize("size", [60, 240])
-def test_others_answer_to_a_neuron_of_the_bulk_as_its_mean_activity_says(size):
-    """⟨φ⟩ of `finite_size`, which expands the answer to first order; without it nothing of it is there."""
-    finite = relu.finite_size(relu.solve(runs.toy(size), 0.01), size)
-    free = replace(finite, noise_precision=0 * finite.noise_precision)
-    grid = np.linspace(-8, 8, 3201)
-    held, not_held = (
-        [np.trapezoid(np.maximum(grid, 0) * runs.bulk_density(each, grid, c), grid) for c in range(3)]
-        for each in (finite, free)
-    )
-    np.testing.assert_allclose(held, finite.bulk_activations, rtol=0.012 / size)
-    assert np.all(np.subtract(not_held, finite.bulk_activations) > 0.15 / size)
 
 
 def test_spread_of_the_bulk_is_that_of_the_theory_it_is_drawn_from(planted):
