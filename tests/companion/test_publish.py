@@ -77,10 +77,25 @@ def draw_picture(x):
     return figure
 
 
+def draw_marks(x):
+    figure, axis = plt.subplots(figsize=(2, 1))
+    axis.scatter(x, x)
+    return figure
+
+
+def draw_mesh(x):
+    figure, axis = plt.subplots(figsize=(2, 1))
+    axis.pcolormesh(x)
+    return figure
+
+
 @pytest.mark.parametrize(
     ("draw", "x", "file"),
     [
         (draw_picture, np.ones((3, 3)), "shown.png"),
+        (draw_mesh, np.ones((3, 3)), "shown.png"),
+        (draw_marks, np.zeros(20_001), "shown.png"),
+        (draw_marks, [1], "shown.svg"),
         (draw_line, np.zeros(20_001), "shown.png"),
         (draw_line, [1], "shown.svg"),
     ],
