@@ -135,7 +135,7 @@ publish_animation(
 """,
     "notebooks/loud.py": """\
 # %% [markdown]
-# # Loud words
+# # Loud words & others
 
 # %% tags=["parameters"]
 preset = "quick"

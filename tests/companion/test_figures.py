@@ -166,6 +166,12 @@ def test_densities_have_histogram_and_theory_per_panel():
         np.testing.assert_array_equal(axis.lines[0].get_xdata(), grid)
 
 
+def test_a_sample_far_off_does_not_make_the_bins_countless():
+    samples = np.append(np.random.default_rng(0).standard_normal(500), 1e4)
+    (outline,) = figures.densities(samples, [0.0, 1.0], [0.4, 0.2]).axes[0].patches
+    assert len(outline.get_xy()) < 4 * 120 + 5  # an outline, there and back
+
+
 def test_densities_accept_one_quantity_that_never_varies():
     figure = figures.densities(np.zeros(10), np.linspace(-1, 1, 5), np.ones(5))
     assert len(figure.axes[0].lines) == 1

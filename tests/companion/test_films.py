@@ -43,6 +43,9 @@ def test_arrays_and_code_draw_the_still(shown, downloads):
     assert frames == ["000.png", "001.png"]
     with Image.open(downloads / "bars.webp") as film:
         assert film.n_frames == 2
+        film.seek(1)
+        film.load()
+        assert film.info["duration"] == films.INTERVAL_MS  # of a frame
     assert (downloads / "bars.png").read_bytes() == (downloads / "bars-frames/001.png").read_bytes()
 
 

@@ -34,3 +34,4 @@ def test_lists_show_rounding_errors_as_zero_and_end_in_time():
 
 def test_text_cannot_leave_its_place_in_a_page():
     assert formats.text("P^{1/2} < `x`\n```\n") == "P<sup>1/2</sup> &lt; &#96;x&#96;\n&#96;&#96;&#96;\n"
+    assert formats.text("P^{1/2}, N^{-1}") == "P<sup>1/2</sup>, N<sup>-1</sup>"

@@ -62,6 +62,12 @@ def test_given_values_reach_into_tables(chapter):
             "N: got nan, this chapter needs 70 or less",
         ),
         (SIZES + "[least.deep]\nT = 0.2\n", "quick", {}, r"deep\.T: got 0\.1, .* 0\.2 or more"),
+        (
+            SIZES + "[quick.wide]\nN = 9\n[least.deep]\nT = 0.1\n[least.wide]\nN = 10\n",
+            "quick",
+            {},
+            r"wide\.N: got 9, .* 10 or more",
+        ),
         (SIZES + "M = 3\n", "paper", {}, r"sizes.toml, paper names unknown settings \['M'\]"),
     ],
 )

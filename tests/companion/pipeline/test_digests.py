@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import small_book
-from companion.pipeline import project
+from companion.pipeline import manifest, project
 from companion.pipeline.project import Project
 
 DATA = "import pathlib\n\nHERE = pathlib.Path(__file__).with_name('style.mplstyle')\n"
@@ -127,6 +127,14 @@ def test_pages_are_made_from_their_templates(book):
     made_from = Project(book).pages_made_from
     assert templates <= {name.rpartition("/")[2] for name in made_from}
     assert not [name for name in made_from if Path(name).is_absolute()]  # the same digest on any machine
+
+
+def test_what_cannot_be_written_leaves_the_old_file(tmp_path):
+    path = tmp_path / "state.json"
+    manifest.write(path, {"step": 1})
+    with pytest.raises(TypeError):
+        manifest.write(path, {"step": 2, "by": object()})
+    assert manifest.read(path) == {"step": 1}
 
 
 def test_a_relative_root_gives_the_same_names(monkeypatch):

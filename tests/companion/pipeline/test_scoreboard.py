@@ -90,6 +90,11 @@ def shown(table, **options):
     return scoreboard.page(found, "quick", **options)
 
 
+def test_up_to_three_numbers_are_shown_with_their_errors_and_more_as_a_range():
+    assert scoreboard.span([1.0, 2.0, 3.0], 0.1) == "(1.00(10), 2.00(10), 3.00(10))"
+    assert scoreboard.span([1.0, 2.0, 0.5, 3.0], 0.1) == "0.5 to 3"
+
+
 @pytest.mark.parametrize("records", [[FINDING], [HEADLINE, HEADLINE]])
 def test_a_claim_has_one_headline(executed, records):
     with pytest.raises(BuildError, match="A1 needs one finding as its headline"):

@@ -103,6 +103,7 @@ def test_rows_of_other_chapters_stay(tmp_path):
     nbformat.write(small_book.notebook([RECORD]), notebook)
     project = Project(tmp_path, "paper")
     seeds.keep(project, "two", [notebook])
+    seeds.keep(project, "one", [notebook])  # which a later run replaces
     seeds.keep(project, "one", [notebook, notebook])
     kept = json.loads((tmp_path / "book/seeds-paper.json").read_text())
     assert {name: row["seeds"] for name, row in kept.items()} == {"one": 2, "two": 1}
