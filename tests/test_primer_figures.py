@@ -42,6 +42,12 @@ def test_linear_is_the_gaussian_of_the_theory(found):
     assert curvature == pytest.approx(1 - tau**2, rel=1e-3)
 
 
+def test_each_energy_is_drawn_over_its_readouts(found):
+    grid = np.linspace(-12, 12, 481)
+    for axis, energy in zip(landscape.draw(grid, found).axes, found.values(), strict=True):
+        np.testing.assert_array_equal(axis.lines[0].get_xydata(), np.transpose([grid, energy]))
+
+
 def test_sigmoidal_peaks_are_the_codes(found):
     task = tasks.toy(200, (0.5, 0.5), targets=[[1.0], [-1.0]])
     codes = np.sort(sigmoidal.solve(task, 0.05).readouts.ravel())

@@ -9,6 +9,7 @@ import yaml
 from companion import formats
 from companion.pipeline import accepted, claims, front, kept, scoreboard, sections
 from companion.pipeline.project import BuildError
+from PIL import Image
 from small_book import REPOSITORY, notebook
 from your_own_task import maps
 
@@ -140,6 +141,18 @@ def test_a_claim_has_a_page_of_its_own(at_paper, tmp_path):
         ("seed 2, quick", "0.0", "−9.0"),
         ("seed 0, paper", "62.5", "+1.0"),
     ]
+
+
+def test_a_claim_shows_the_figure_of_its_own_panels(executed, tmp_path):  # noqa: F811
+    project = executed(RECORD)
+    (tmp_path / "_config.yml").write_text("title: small\n")
+    panels = [{"panel": f"A {k}", "shows": "s", "claims": [f"A{k}"]} for k in (1, 2)]
+    (tmp_path / "book/panels.yml").write_text(yaml.safe_dump(panels))
+    Image.new("RGB", (4, 4)).save(tmp_path / "beside.png")
+    for panel in ("A 1", "A 2"):
+        figure = front.Figure("even", "beside", tmp_path / "beside.png", "c", (panel,))
+        claims.write(project, scoreboard.rows(project), [figure], {}, tmp_path / panel)
+        assert ("beside.png" in (tmp_path / panel / "A1.md").read_text()) == (panel == "A 1")
 
 
 def test_the_claims_of_the_schemes_lead_to_the_maps_of_where_they_stop(executed, tmp_path, monkeypatch):  # noqa: F811

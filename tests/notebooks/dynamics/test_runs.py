@@ -328,6 +328,12 @@ def test_switches_are_counted_per_neuron_and_time_and_the_steps_error_over_that_
     assert runs.step(motion) == pytest.approx(0.02)
 
 
+def test_codes_of_all_layers_have_one_list_of_names():
+    codes = [np.full((2, 3, 4, 2), (True, second)) for second in (False, True)]
+    history = runs.code_history(SimpleNamespace(codes=codes))
+    assert [{history.names[k] for k in layer.ravel()} for layer in history.layers] == [{"1-0"}, {"1-1"}]
+
+
 def test_a_kernel_is_kept_by_neurons_that_exchange_their_codes():
     """One chain in which neurons stay, one in which they exchange, one in which inputs do; first and last."""
     rng = np.random.default_rng(0)
@@ -336,7 +342,8 @@ def test_a_kernel_is_kept_by_neurons_that_exchange_their_codes():
     phi[:, :4], phi[0, -4:], phi[1, -4:] = first, first, first[np.roll(np.arange(12), 5)]
     phi[2, -4:] = first[:, ::-1]
     run = SimpleNamespace(samples=SimpleNamespace(activations=lambda _: phi))
-    found = runs.kept(SimpleNamespace(run=run, means=[phi]), 0)
+    swing = np.resize([1, -1, 2, -2], 40)[:, None, None] * rng.random((12, 9))  # none in a tenth's average
+    found = runs.kept(SimpleNamespace(run=run, means=[phi + swing]), 0)
     assert found.kernel == pytest.approx([1, 1, found.kernel[2]])
     assert found.neurons[0] == pytest.approx(1)
     assert np.all(np.abs(found.neurons[1:]) < 0.5)

@@ -18,6 +18,18 @@ ROOT = Path(__file__).parents[3]
 RESULTS = ROOT / "data" / "results"
 
 
+@pytest.mark.parametrize(
+    ("manifest", "made"),
+    [
+        ({"commit": "a1b2"}, "commit a1b2"),
+        ({"commit": "a1b2", "date": "2026-11-27"}, "2026-11-27"),
+        ({}, "unknown"),
+    ],
+)
+def test_a_stored_result_says_when_or_from_which_commit_it_was_made(manifest, made):
+    assert f"{made};" in runs.source({"manifest": np.array(json.dumps(manifest))}, "x.npz")
+
+
 def test_few_shot_accuracy_in_closed_cases():
     """Separate clusters: always right from one example. Features that say nothing: chance."""
     rng = np.random.default_rng(2)

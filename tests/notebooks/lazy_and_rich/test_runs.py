@@ -156,6 +156,8 @@ def test_frame_of_sampled_means_and_of_a_kernel():
     expected = (centered @ centered.T / np.outer(lengths, lengths))[np.triu_indices(3, 1)]
     assert np.all(np.abs(found.value - expected) < 4 * found.error)
     assert np.all(found.error < 0.02)
+    phi[:, :, :2] += 90 * corners.T[:, labels]  # noise of the means is no part of the lengths then
+    assert runs.noisy_frame(phi[:, 0], labels) == pytest.approx(expected, abs=0.005)
     kernel = (corners @ corners.T)[np.ix_(labels, labels)] + np.diag(rng.random(40))
     assert runs.kernel_cosines(kernel, labels) == pytest.approx(expected)
 

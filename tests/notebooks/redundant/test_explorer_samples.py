@@ -43,6 +43,17 @@ def test_the_command_leaves_a_script_with_a_manifest(tmp_path, monkeypatch):
         assert sum(share for share, _ in one["shares"].values()) == pytest.approx(1, abs=1e-3)
 
 
+def test_every_preset_is_sampled_at_its_own_task(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(
+        explorer_samples.runs, "networks", lambda _, *task, **more: drawn.append((task, more))
+    )
+    monkeypatch.setattr(explorer_samples, "describe", lambda _: {"shares": {}, "verdict": ""})
+    explorer_samples.compute(explorer_samples.PRESETS, 0)
+    tasks_wanted = [((p, p, T), {"y_minus": y_minus}) for p, y_minus, T in explorer_samples.PRESETS.values()]
+    assert drawn == tasks_wanted
+
+
 def test_stored_tasks_are_those_of_the_command():
     for name, preset in explorer_samples.PRESETS.items():
         state = STORED["presets"][name]["state"]
