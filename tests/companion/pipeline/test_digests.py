@@ -129,6 +129,15 @@ def test_pages_are_made_from_their_templates(book):
     assert not [name for name in made_from if Path(name).is_absolute()]  # the same digest on any machine
 
 
+def test_what_became_of_each_ingredient_is_told():
+    before, now = (
+        {"gone": "1", "same": "2", "lost": "3", "found": ""},
+        {"same": "2", "lost": "", "found": "4", "new": "5"},
+    )
+    told = ["gone is gone", "new is new", "lost changed", "found changed"]
+    assert manifest.changes(before, now) == told
+
+
 def test_what_cannot_be_written_leaves_the_old_file(tmp_path):
     path = tmp_path / "state.json"
     manifest.write(path, {"step": 1})

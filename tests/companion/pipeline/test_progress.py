@@ -1,6 +1,7 @@
 """What a build says of the time it has left."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from companion.pipeline import progress
@@ -47,6 +48,12 @@ def test_a_job_expects_of_each_step_what_it_took_before_wherever_it_stands_now(t
     progress.Progress(tmp_path, "even").begin(steps)
     state = json.loads((tmp_path / "progress/even.json").read_text())
     assert state["steps"] == [took.get(step) for step in steps]
+
+
+def test_output_that_goes_to_a_file_has_whole_lines(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(progress.sys, "stdin", SimpleNamespace(isatty=lambda: True))  # typed at a terminal
+    progress.Display(tmp_path, ["even"], 1)._say("even: done")
+    assert capsys.readouterr().out == "even: done\n"
 
 
 @pytest.mark.parametrize(("terminal", "told"), [(False, [0, 10, 25]), (True, [0, 0.5, 9.9, 10, 19.9, 25])])

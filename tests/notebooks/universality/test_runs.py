@@ -17,6 +17,9 @@ def test_exponential_decay_does_not_wait():
     path = np.stack([np.ones_like(t), np.full_like(t, 0.5), 0.5 * np.exp(-t)])  # dy² = ½: all of it is in w
     np.testing.assert_allclose(runs.difference_loss(path), np.exp(-t) / 8, atol=1e-12)
     np.testing.assert_allclose(runs.remaining(3 + 2 * np.exp(-t)), np.exp(-t), atol=1e-12)
+    np.testing.assert_allclose(
+        runs.remaining(np.array([[4.0, 1, 2], [1, 6, 5]])), [[1, -0.5, 0], [1, -0.25, 0]]
+    )
 
 
 def test_an_exponential_and_a_step_are_found():

@@ -81,6 +81,7 @@ def test_the_stored_maps_are_whole_and_each_scheme_has_an_end():
     stored = maps.stored()
     assert stored["shares"].shape == (3, len(maps.INPUTS), len(maps.WIDTHS), len(maps.TEMPERATURES), 2)
     assert np.all((stored["shares"][..., 0] >= 0) & (stored["shares"][..., 0] <= 1))
+    assert stored["networks"] == 8
     for name in maps.SCHEMES:
         last = maps.ends(stored, name)[-1, -1]
         assert maps.TEMPERATURES[0] < last < maps.TEMPERATURES[-1]
