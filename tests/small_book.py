@@ -135,7 +135,7 @@ publish_animation(
 """,
     "notebooks/loud.py": """\
 # %% [markdown]
-# # Loud words & others
+# # Loud words
 
 # %% tags=["parameters"]
 preset = "quick"
