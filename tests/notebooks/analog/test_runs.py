@@ -39,6 +39,9 @@ def test_regression_of_neurons_drawn_from_theory():
         error = series.std(1)[0] / 20
         assert np.all(np.abs(series.mean((0, 1)) - expected) < 4.5 * error)
     assert found.raw_covariance.mean((0, 1))[0] > 5  # the class's own variance grows by learning
+    rest = z[..., task.labels == 0] @ [1, -1, *[0] * 8]  # of a class, at right angles to its mean
+    others = found.raw_covariance[..., -1]  # over all 17 such directions, of 25 neurons
+    assert others.mean() == pytest.approx(np.square(rest).mean() / 2, rel=0.05)
 
 
 def test_exponents_of_exact_and_of_noisy_laws():
